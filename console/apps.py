@@ -16,9 +16,7 @@ class ConsoleConfig(AppConfig):
     name = "console"
 
     def ready(self) -> None:
-        """Load the Celery application, so that a task sent from a view or a command finds its broker; load the
-        checks.
-        """
+        """Load the Celery application and the checks. So a task sent from a view or a command finds its broker."""
         from console import celery  # noqa: F401
         from console.installation import checks  # noqa: F401
         from console.live.hub import set_source

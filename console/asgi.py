@@ -48,7 +48,7 @@ def _application() -> ProtocolTypeRouter:
     return ProtocolTypeRouter(
         {
             "http": BodyLimit(LongPoll(http), who=is_known),
-            # Who it is the consumer asks itself, and goes on asking.
+            # The consumer itself asks for the user, and goes on asking.
             # Exact origins, scheme and port included: a page of another program on this machine is another origin.
             "websocket": ExactOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns)), settings.FABRIC_ORIGINS),
         }

@@ -59,10 +59,10 @@ FABRIC_BELOW_LIST_PRICE: tuple[str, ...] = read("FABRIC_BELOW_LIST_PRICE") or ()
 FABRIC_KEY_CAPS: tuple[tuple[str, str, int], ...] = read("FABRIC_KEY_CAPS") or ()
 FABRIC_TOOL_VARIABLES: tuple[str, ...] = read("FABRIC_TOOL_VARIABLES") or ()
 
-# What stored secrets are sealed under; empty: the key ring in the data directory.
+# Key ring of stored secrets; empty: the key ring in the data directory.
 FABRIC_KEY_RING: str = read("FABRIC_KEY_RING") or ""
 
-# What checkpoints are signed with, and where they are written beside the database.
+# Key that signs checkpoints, and the folder where they are written beside the database.
 FABRIC_AUDIT_KEY: str = read("FABRIC_AUDIT_KEY") or ""
 FABRIC_CHECKPOINTS: Path | None = read("FABRIC_CHECKPOINTS")
 # Where the audit stream is sent as well.
@@ -84,8 +84,8 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = _smtp_tls == "starttls", _smtp_tls == "tls"
 EMAIL_TIMEOUT = 10  # Seconds, for each answer of the mail server.
 
 FABRIC_TRUSTED_PROXIES: tuple[str, ...] = read("FABRIC_TRUSTED_PROXIES") or ()
-# How often somebody may ask; without a word of the operator's, as often as console/site/requests/throttle.py and
-# sign_in_tries say.
+# Limits on a caller's requests; unless the operator sets them, those of console/site/requests/throttle.py and
+# sign_in_tries.
 globals().update(
     {
         name: most
@@ -94,7 +94,7 @@ globals().update(
     }
 )
 
-# How people sign in, beside a name and a password: docs/how-to/set-up-sign-in.md.
+# Ways to sign in beside a name and a password: docs/how-to/set-up-sign-in.md.
 FABRIC_OIDC_ISSUER: str = read("FABRIC_OIDC_ISSUER") or ""
 FABRIC_OIDC_CLIENT_ID: str = read("FABRIC_OIDC_CLIENT_ID") or ""
 FABRIC_OIDC_CLIENT_SECRET: str = read("FABRIC_OIDC_CLIENT_SECRET") or ""
@@ -265,7 +265,7 @@ LOGGING = {
         **{name: {"handlers": [], "propagate": True} for name in ("django", "django.server")},
         # They say addresses of webhooks and models at INFO, with what stands in their queries.
         **{name: {"level": "WARNING"} for name in QUIET},
-        # What a visitor got wrong is said to the visitor.
+        # The visitor is told of their own mistake.
         "django.request": {"level": "ERROR"},
     },
 }

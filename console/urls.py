@@ -26,8 +26,8 @@ from console.pages.people.sign_in import recovery as login_passwords
 from console.pages.people.sign_in import second_factors as login_second
 from console.pages.people.sign_in import views as login
 from console.pages.reviews import answers as review_acts
+from console.pages.reviews import assignments as review_assignments
 from console.pages.reviews import bulk as review_bulk
-from console.pages.reviews import claims as review_claims
 from console.pages.reviews import history as review_history
 from console.pages.reviews import views as reviews
 from console.pages.runs import control as run_control
@@ -104,16 +104,16 @@ urlpatterns = [
     path("audit/export", audit.export, name="audit-export"),
     path("audit/holds", audit.holds, name="audit-holds"),
     path("audit/<slug:record_id>", audit.record, name="audit-record"),
-    path("reviews/next", review_claims.claim_next, name="reviews-next"),
+    path("reviews/next", review_assignments.claim_next, name="reviews-next"),
     path("reviews/together", review_bulk.together, name="reviews-together"),
     path("reviews/<slug:review_id>", review_acts.review, name="review"),
     path("reviews/<slug:review_id>/changes", review_acts.changes, name="review-changes"),
     path("reviews/<slug:review_id>/reveal", review_acts.reveal, name="review-reveal"),
-    path("reviews/<slug:review_id>/claim", review_claims.claim, name="review-claim"),
-    path("reviews/<slug:review_id>/release", review_claims.release, name="review-release"),
-    path("reviews/<slug:review_id>/reassign", review_claims.reassign, name="review-reassign"),
+    path("reviews/<slug:review_id>/claim", review_assignments.claim, name="review-claim"),
+    path("reviews/<slug:review_id>/release", review_assignments.release, name="review-release"),
+    path("reviews/<slug:review_id>/reassign", review_assignments.reassign, name="review-reassign"),
     path("reviews/<slug:review_id>/close", review_acts.close, name="review-close"),
-    path("reviews/<slug:review_id>/beat", review_claims.beat, name="review-beat"),
+    path("reviews/<slug:review_id>/beat", review_assignments.beat, name="review-beat"),
     path("reviews/<str:review_id>/decision", review_acts.decide, name="decide"),
     path("reviews/<str:review_id>/undo", review_acts.undo, name="decision-undo"),
     path("reviews/<str:review_id>/continue", review_acts.go_on, name="decision-continue"),

@@ -1,4 +1,4 @@
-"""What goes with a release: its parts (SBOM), known vulnerabilities of the locks, checksums and their signature.
+"""Make what goes with a release: its parts (SBOM), known vulnerabilities of the locks, checksums and their signature.
 
     python3 deploy/release.py sbom FILE
     python3 deploy/release.py audit
@@ -32,7 +32,7 @@ _pin = re.compile(
 
 
 def bill_of_materials() -> dict[str, object]:
-    """The parts of the distribution as CycloneDX 1.6 (ECMA-424): what requirements.lock pins, and the scripts in static/vendor. The same for the same locks."""
+    """Return the parts of the distribution as CycloneDX 1.6 (ECMA-424): what requirements.lock pins, and the scripts in static/vendor. The same for the same locks."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     components = [_package(*found) for found in _pin.findall(text)] + _scripts()
     version = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
@@ -76,7 +76,7 @@ def _scripts() -> list[dict[str, object]]:
 
 
 def audit() -> int:
-    """Ask pip-audit and npm for known vulnerabilities of each lock; 1 also when nobody could be asked: unknown is no success."""
+    """Ask pip-audit and npm for known vulnerabilities of each lock. Return 1 also when neither answers: unknown is no success."""
     pip_audit = _pip_audit()
     worst = 0
     for lock in LOCKS:
@@ -87,7 +87,7 @@ def audit() -> int:
 
 
 def _pip_audit() -> list[str]:
-    """Returns the command that calls pip-audit on this machine."""
+    """Return the command that calls pip-audit on this machine."""
     ways = (["pip-audit"], ["uvx", "pip-audit"], ["uv", "tool", "run", "pip-audit"], ["pipx", "run", "pip-audit"])
     return next((way for way in ways if shutil.which(way[0])), ways[0])
 
@@ -118,7 +118,7 @@ def _asked(lock: str, command: list[str], folder: Path, read: Callable[[Any], tu
 
 
 def _of_python(said: Any) -> tuple[int, int, list[str]]:
-    """Packages looked up, packages not looked up, and what is known: of pip-audit, which calls a package that it cannot look up no fault."""
+    """Return the packages looked up, those not looked up, and what is known, from an answer of pip-audit."""
     packages = said["dependencies"]
     known = [one for one in packages if "skip_reason" not in one]
     found = [
@@ -130,13 +130,13 @@ def _of_python(said: Any) -> tuple[int, int, list[str]]:
 
 
 def _of_node(said: Any) -> tuple[int, int, list[str]]:
-    """The same of npm, which looks up all or none."""
+    """Return the same from an answer of npm, which looks up all or none."""
     found = [f"{name} has a vulnerability ({one['severity']})" for name, one in said["vulnerabilities"].items()]
     return said["metadata"]["dependencies"]["total"], 0, found
 
 
 def sums(folder: Path) -> str:
-    """The lines of SHA256SUMS, as sha256sum(1) writes them: every file of the folder, by name."""
+    """Return the lines of SHA256SUMS, as sha256sum(1) writes them: every file of the folder, by name."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(SUMS))
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
@@ -152,7 +152,7 @@ def sign(folder: Path, key: Path) -> int:
 
 
 def verify(folder: Path, signers: Path, by: str) -> int:
-    """Hold the signature against who may sign, and every file against its sum."""
+    """Check the signature against the allowed signers, and every file against its sum."""
     listed = folder / SUMS
     command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", by, "-n", NAMESPACE, "-s", f"{listed}.sig"]
     with listed.open("rb") as content:
@@ -166,7 +166,7 @@ def verify(folder: Path, signers: Path, by: str) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Do what the first word says."""
+    """Run the command that the first word names."""
     parser = argparse.ArgumentParser(prog="release.py", description=(__doc__ or "").partition("\n")[0])
     ways = parser.add_subparsers(dest="way", required=True)
     ways.add_parser("sbom").add_argument("file", type=Path)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a container does, by its first word: web, worker, migrate, probe PATH, or any command of fabricflow.
+# A container runs its first word: web, worker, migrate, probe PATH, or any command of fabricflow.
 # Secrets come as files: the program reads the file that NAME_FILE names in place of NAME.
 set -eu
 
@@ -13,7 +13,7 @@ worker)
         --without-heartbeat
     ;;
 alive)
-    # Whether the worker in this container has said so within a minute.
+    # 0 if the worker in this container gave a sign of life within a minute.
     [ -n "$(find "${BEAT_FILE:-/tmp/beat}" -newermt '-60 seconds' 2>/dev/null)" ]
     ;;
 migrate)

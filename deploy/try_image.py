@@ -1,9 +1,9 @@
-"""Does what the Dockerfile says in a bare Debian, where there is no container builder, and then works with the result.
+"""Build by the Dockerfile in a bare Debian, without a container builder, and use the result.
 
     python3 deploy/try_image.py FOLDER [--suite trixie] [--bind FOLDER ...]     # as root, with debootstrap; a new folder, of 750 MB
 
 Both stages are done in one root, with the instructions that the Dockerfile has (FROM, WORKDIR, RUN, COPY, ENV, USER). Then, as its user and over a root that
-nobody can write: `serve migrate`, `serve web` asked by `serve probe /readyz`, a run, `doctor`, a backup. By hand; no part of `manage.py test`.
+no user can write: `serve migrate`, `serve web` asked by `serve probe /readyz`, a run, `doctor`, a backup. By hand; no part of `manage.py test`.
 """  # noqa: INP001
 
 import argparse
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
-    if not given.apart:  # What is mounted from here on is seen by nobody else, and is gone with this process.
+    if not given.apart:  # No other process sees mounts from here on; they go with this one.
         os.execvp("unshare", ["unshare", "--mount", sys.executable, __file__, "--apart", *argv])  # noqa: S606
     root = given.folder.absolute()
     if not (root / "etc/debian_version").exists():

@@ -1,4 +1,4 @@
-"""What every test shares: which servers there are, and what happens to a test whose server is missing."""
+"""Every test shares these fixtures: which servers there are, and what happens to a test whose server is missing."""
 
 import gc
 import os
@@ -51,7 +51,7 @@ def _draw_examples() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[None]:
-    """What is collected stays: nothing looks through it for garbage, neither while it comes nor while the tests run."""
+    """Keep what is collected: nothing looks through it for garbage, neither while it comes nor while the tests run."""
     gc.disable()
     try:
         return (yield)
@@ -110,7 +110,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """What a database has of tables is kept: it is a copy, in a folder that goes with this process."""
+    """The database keeps its tables: it is a copy, in a folder that goes with this process."""
     return True
 
 

@@ -1,7 +1,7 @@
 """The shapes of events and inputs, each under its version, kept for good once their format is released: ``tests/data/event_shapes.json``.
 
 ``python -m tests.event_shapes`` writes down the shapes of this program's kinds and versions. It refuses to change one of a released format
-(``golden.RELEASED``): somebody has rows of it.
+(``golden.RELEASED``): an installation has rows of it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _type(info: Any) -> JSON:
 
 
 def wrong(known: dict[str, JSON], now: dict[str, JSON], released: frozenset[int] = golden.RELEASED) -> list[str]:
-    """What breaks the rule, a sentence each: which shape, and what to do."""
+    """Return what breaks the rule, a sentence each: which shape, and what to do."""
     found = []
     for name, one in now.items():
         was = known.get(name)
@@ -91,7 +91,7 @@ def wrong(known: dict[str, JSON], now: dict[str, JSON], released: frozenset[int]
 
 
 def _breach(name: str, was: JSON, one: JSON) -> str:
-    """What is wrong with a shape that rows of a release have."""
+    """Return what is wrong with a shape that rows of a release have."""
     what, kind, version = name.split()
     table, since = ("UPCAST", "SINCE") if what == "event" else ("UPCAST_INPUT", "SINCE_INPUT")
     if was is None:

@@ -30,8 +30,8 @@ from fabric.runtime.ports.journal import StoredRow
 from simulator.swarm import setups as swarm
 from simulator.world.world import World
 
-RELEASED: frozenset[int] = frozenset()
-"""The formats that a release writes or wrote: 1.0.0 puts 1 in. Until then shapes and files may change."""
+RELEASED: frozenset[int] = frozenset({1})
+"""The formats that a release writes or wrote. Their shapes and files never change."""
 DIRECTORY = Path(__file__).parent / "data" / "journals"
 PATIENCE = 1_000
 """Seeds without a new find after which the search for rare kinds of event ends."""
@@ -84,7 +84,7 @@ def _stored(row: JSON) -> StoredRow:
 
 
 def shown(row: JournalRow | StoredRow) -> Iterator[str]:
-    """What a row shows: its kind, and a field of it that is looked for."""
+    """Yield what a row shows: its kind, and a field of it that is looked for."""
     yield row.kind
     fields_of = BROUGHT.get(row.kind, ())
     held = json.loads(row.header)["d"] if fields_of else {}
@@ -122,7 +122,7 @@ def write(name: str) -> Counter[str]:
             rows = world.store.rows(run.id)
             kinds = {each for row in rows for each in shown(row)}
             if world.store.columns(run.id) != projection.columns(run):
-                continue  # Ended where it stood by whoever could not read all of it.
+                continue  # Ended where it stood by a program that could not read all of it.
             if any(held[kind] < EACH for kind in kinds):
                 held.update(kinds)
                 last = seed

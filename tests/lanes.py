@@ -1,4 +1,4 @@
-"""Who takes which file when the tests run side by side: half of the processes from the front, half from the back.
+"""Processes take files when the tests run side by side: half of them from the front, half from the back.
 
 What takes long stands in front (see conftest) and mostly waits: for leases, clocks, servers, other processes. What stands behind needs
 the processor. From one end alone, all would wait at first and then all would want the processor.

@@ -31,19 +31,19 @@ def member(name: str, *roles: str, service: bool = False, is_active: bool = True
 
 
 def fresh(user: User) -> Actor:
-    """Somebody who signed in just now."""
+    """A member who signed in just now."""
     return find_actor(user, signed_in_at=time.time_ns() // 1_000)
 
 
 def token_of(user: User, name: str, scopes: Collection[str] = tuple(Scope)) -> str:
-    """A token that somebody made for themselves; of a service account, that the local owner made."""
+    """A token that a member made for themselves; of a service account, that the local owner made."""
     program = Member.objects.filter(user=user, service=True).exists()
     actor = owner_actor() if program else fresh(user)
     return token_create(actor=actor, name=name, user=user.username if program else "", scopes=scopes).secret
 
 
 def aged(browser: Client, hours: int = 1) -> Client:
-    """The same browser, in which somebody signed in some hours ago."""
+    """The same browser, in which a member signed in some hours ago."""
     session = browser.session
     session["signed_in_at"] = time.time_ns() // 1_000 - hours * 3_600_000_000
     session.save()
@@ -52,7 +52,7 @@ def aged(browser: Client, hours: int = 1) -> Client:
 
 
 def signed_in(user: User) -> Client:
-    """A browser in which somebody has signed in by a one-time link."""
+    """A browser in which a member has signed in by a one-time link."""
     owner_ensure()
     client = Client(HTTP_HOST="127.0.0.1")
     client.post("/login/link", {"token": login_link_create(user)})

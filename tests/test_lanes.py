@@ -27,7 +27,7 @@ def test_every_second_process_takes_files_from_the_back(tmp_path):
     assert done.returncode == 0, done.stdout
     by = {file: process for process, file in re.findall(r"\[(gw\d)\] .* PASSED .*test_(\w)\.py", done.stdout)}
     assert sorted(by) == list("abcdef")
-    # As many as each is given at once; the others go to whoever is ready first.
+    # As many as each is given at once; the others go to the first that is ready.
     assert [by[file] for file in "abef"] == ["gw0", "gw0", "gw1", "gw1"]
 
 

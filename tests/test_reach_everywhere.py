@@ -1,4 +1,4 @@
-"""Whoever asks for rows of a fabric in somebody's name asks with the one condition on what they see: no query goes round it."""
+"""A caller that asks for rows of a fabric in a member's name asks with the one condition on what they see: no query goes round it."""
 
 from __future__ import annotations
 

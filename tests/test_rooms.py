@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 import grimp
+
+from tests.test_tidy import tracked_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("fabric", "simulator", "console")
@@ -23,8 +25,6 @@ FULLER = {
     "fabric/management/commands": "Django finds each command as a module of this folder",
 }
 """Folders with more modules, and why."""
-UNWRITTEN = {"console.forms"}
-"""Folders with rooms in them that no import contract orders yet."""
 TEMPLATES = ROOT / "templates"
 PAGES = ROOT / "console/pages"
 FILES_MAX = 15
@@ -52,6 +52,22 @@ def test_no_name_stands_beside_its_own_plural():
     for folder in folders():
         names = {*names_in(folder), *(path.parent.name for path in folder.glob("*/__init__.py"))}
         assert {name for name in names if f"{name}s" in names} == set(), folder
+
+
+def plurals(paths: Iterable[Path]) -> set[str]:
+    """Files and folders that stand beside their own plural. The prefix of a test counts for nothing."""
+    names: defaultdict[Path, set[str]] = defaultdict(set)
+    for path in paths:
+        for one in (path, *path.parents):
+            names[one.parent].add(one.stem.removeprefix("test_"))
+    return {f"{folder}/{name}" for folder, found in names.items() for name in found if f"{name}s" in found}
+
+
+def test_no_file_outside_the_product_stands_beside_its_own_plural():
+    files = [path.relative_to(ROOT) for path in tracked_files()]
+    assert plurals(path for path in files if path.parts[0] in ("static", "templates", "tests")) == set()
+    pairs = (Path("css/run.css"), Path("css/runs.css"), Path("a/journal/test_it.py"), Path("a/test_journals.py"))
+    assert plurals(pairs) == {"css/run", "a/journal"}
 
 
 def test_no_module_has_the_name_of_a_folder_beside_it():
@@ -163,7 +179,7 @@ def test_an_import_contract_orders_the_rooms_of_each_folder():
         linked = {name for name, others in arrows(children(package)).items() if name in rooms and rooms & set(others)}
         if linked and {name for name in rooms if (package, name) not in ordered}:
             missing.add(package)
-    assert missing == UNWRITTEN
+    assert missing == set()
 
 
 def nouns() -> set[str]:
@@ -184,10 +200,10 @@ def test_no_folder_of_templates_is_fuller_than_a_room_may_be():
     assert {path.relative_to(ROOT).as_posix(): count for path, count in counts.items() if count > FILES_MAX} == {}
 
 
-def test_no_template_stands_beside_its_own_plural_or_a_folder_of_its_name():
+def test_no_template_has_the_name_of_a_folder_beside_it():
     for folder in template_folders():
         stems = [path.stem for path in folder.iterdir()]
-        assert {stem for stem in stems if f"{stem}s" in stems or stems.count(stem) > 1} == set(), folder
+        assert {stem for stem in stems if stems.count(stem) > 1} == set(), folder
 
 
 def test_a_page_renders_templates_of_its_own_noun():

@@ -209,7 +209,7 @@ def test_the_pure_packages_import_where_django_cannot_be():
 
 
 def test_at_the_top_stands_what_belongs_there():
-    """Whatever a test or a tool leaves behind would else go into version control one day."""
+    """Each file that a test or a tool leaves behind would else go into version control one day."""
     folders = {"console", "deploy", "docs", "fabric", "simulator", "static", "templates", "tests", ".ci"}
     files = {
         "manage.py",
@@ -227,7 +227,7 @@ def test_at_the_top_stands_what_belongs_there():
 
 
 def test_no_row_is_locked_by_reading_it():
-    """A run row is written under its fence and locked by nobody; SQLite would ignore the lock besides. A grant is held while what it lacks is written."""
+    """No one locks a run row: its fence guards each write, and SQLite would ignore the lock besides. A grant is locked while what it lacks is written."""
     found = grep(r"select_for_update|skip_locked", *python_files("fabric", "simulator", "console"))
     assert [line for line in found if "SharedGrant.objects" not in line] == []
 

@@ -125,7 +125,7 @@ def names_by_file() -> dict[str, frozenset[str]]:
 
 
 def losers(name: str, where: str = "") -> Iterator[str]:
-    """What lost in a name, with the word that won."""
+    """Yield what lost in a name, with the word that won."""
     if not ANY.search(name):
         return
     words = snake(name).strip("_")
@@ -200,3 +200,30 @@ def test_each_exception_is_needed():
         of_it = [(where, name) for where, name in held if form.search(name)]
         assert set(lost.names) <= {name for _, name in of_it}
         assert [path for path in lost.paths if not any(where.startswith(path) for where, _ in of_it)] == []
+
+
+LABEL = re.compile(
+    r"<(h[1-6]|th|dt|label|legend|summary|option)\b[^>]*>\s*(?:\{% icon [^%]*%\})?\s*"
+    r"((?:Who|Whoever|Whose|What|Whatever|Whether)\b[^<{]*)"
+)
+PRIVATE = re.compile(r"(?:>|%\}|\}\})[^<>{}]*\b(nobody|somebody|whoever|anybody)\b", re.IGNORECASE)
+
+
+def private_words(source: str) -> list[str]:
+    """The labels of a template that begin with a question word, and its words for persons without a role."""
+    return [found[2].strip() for found in LABEL.finditer(source)] + [found[1] for found in PRIVATE.finditer(source)]
+
+
+def test_each_label_of_a_page_names_its_thing():
+    pages = [path for path in tracked_files() if path.suffix == ".html"]
+    assert pages
+    found = [f"{path.relative_to(ROOT)}: {said}" for path in pages for said in private_words(path.read_text())]
+    assert found == [], "name the thing: Changes, Object, Next steps, a member, an owner"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["<h2 id='h'>What changes</h2>", '<th scope="col">Whose</th>', "<p>{{ name }} and nobody else</p>"],
+)
+def test_a_label_that_asks_is_found(source):
+    assert private_words(source)

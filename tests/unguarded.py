@@ -28,7 +28,7 @@ def unguarded(connection: Any = default) -> Iterator[None]:
 
 
 def dropping(connection: Any) -> tuple[list[str], list[str]]:
-    """What drops SQLite's triggers, and what makes them again."""
+    """Return what drops SQLite's triggers, and what makes them again."""
     with closing(connection.cursor()) as cursor:
         found = cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     return [f'DROP TRIGGER "{name}"' for name, _ in found], [sql for _, sql in found]

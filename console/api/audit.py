@@ -39,11 +39,12 @@ class AuditRecordOut(ResponseShape):
     id: str = Field(description="The record's id.", examples=["01a2246679c67b1f9e5b0c7f3f4d2a11"])
     at: Instant = Field(description="When.")
     actor: str = Field(
-        description="The actor: a member's name, `system`, or `nobody` for an unknown actor.", examples=["owner"]
+        description="The actor: a member's name, `system`, or `unknown` for an actor without a name here.",
+        examples=["owner"],
     )
     via: str = Field(description="The token that acted in the name; may be empty.", examples=["token:ci"])
     came_by: str = Field(
-        description="Origin of the act: session, token, cli, system, or `nobody` for an unknown caller; empty: not recorded.",
+        description="Origin of the act: session, token, cli, system, or `unknown` for a caller that did not sign in; empty: not recorded.",
         examples=["token"],
     )
     address: str = Field(description="The client's address; empty: none, or not noted.", examples=["192.0.2.7"])

@@ -1,6 +1,6 @@
-"""Operations on drafts and on change requests, which wait for a second person.
+"""Operations on drafts, and on change requests, which wait for a second person.
 
-Operations on change requests, which wait for a second person: open, approve, reject and withdraw.
+A change request is opened, approved, rejected or withdrawn.
 """
 
 from __future__ import annotations

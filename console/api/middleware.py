@@ -1,6 +1,6 @@
-"""The outermost layer of the API: request ids, strict JSON bodies, and problem documents for every error.
+"""Wraps the API: request ids, strict JSON bodies, and problem documents for every error (docs/security.md).
 
-Parses JSON bodies strictly, before any other code reads them (docs/security.md).
+JSON bodies are parsed before any other code reads them:
 
 1. A scan bounds depth and number of values first, so that parsing takes no longer than the body's length suggests.
 2. Values on which parsers disagree are refused: duplicate keys, NaN, numbers beyond 64 bits, halves of characters.

@@ -1,6 +1,6 @@
 """Operations on models: endpoints and prices, stored keys, test calls, and circuit breakers.
 
-Operations on circuit breakers: list, open and reset them.
+Circuit breakers are listed, opened and reset.
 """
 
 from __future__ import annotations

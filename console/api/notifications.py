@@ -112,7 +112,7 @@ class MailOut(ResponseShape):
 
     email: str = Field(description="Where; empty: nothing reaches them.", examples=["ana@example.org"])
     wants: list[MailKind] = Field(
-        description="Messages they want: reviews for them, reminders, reviews escalated to them, follow-ups.",
+        description="Messages they want: reviews for them, reminders, reviews passed on to them, follow-ups.",
         examples=[["review", "onward"]],
     )
 
@@ -146,7 +146,7 @@ def set_my_mail(request: HttpRequest, body: MailIn) -> MailOut:
 
 def _mail(request: HttpRequest) -> MailOut:
     seen = find_mail(find_actor(request))
-    assert seen is not None  # Who is no member is not let in.
+    assert seen is not None  # Only members are let in.
     return MailOut(email=seen.email, wants=[one.value for one in seen.wants])
 
 

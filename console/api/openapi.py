@@ -1,6 +1,6 @@
 """Completes the framework's schema of the API with callers' rights, every error, and examples.
 
-Descriptions of the statuses of each operation, and of each group of operations, for the API's schema.
+The statuses of each operation, and each group of operations, get their descriptions here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROBLEM: JSON = {
             "items": {"$ref": "#/components/schemas/PlacedOut"},
         },
         "answer": {"$ref": "#/components/schemas/AnswerOut", "description": "The answer that a review has already."},
-        "claim": {"$ref": "#/components/schemas/ClaimOut", "description": "Person who claimed the review."},
+        "assignment": {"$ref": "#/components/schemas/AssignmentOut", "description": "Person who claimed the review."},
     },
 }  # fmt: skip
 
@@ -331,7 +331,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("countReviews", 200): "How much waits.",
     ("claimNextReview", 200): "The review, in the caller's hand; null where there is none.",
     ("claimReview", 200): "It is in the caller's hand.",
-    ("claimReview", 409): "Another person claimed it (the problem's claim says who and until when), or it is closed.",
+    ("claimReview", 409): "Another person claimed it (the problem's assignment says who and until when), or it is closed.",
     ("reassignReview", 200): "It is in the other's hand, who has half an hour to open it.",
     ("reassignReview", 409): "It changed hands at this moment, or is closed.",
     ("beatReview", 200): "How the review stands.",

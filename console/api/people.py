@@ -1,7 +1,4 @@
-"""Operations on members and on their bearer tokens.
-
-Operations on bearer tokens: list, make and revoke.
-"""
+"""Operations on members, and on bearer tokens, which are listed, made and revoked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Places that hold groups within groups, drawn as they are nested: circuit breakers with their signals, retry layers
-with their edges.
-"""
+"""Draws groups within groups as they are nested: circuit breakers with their signals, retry layers with their edges."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def node_of(editing: Editing, path: str, label: str = "", item: bool = False) ->
 
 
 def _belongs(path: str) -> bool:
-    """Return False for a field that means nothing in a stage, and for a stage's cells, which the decision table shows.
+    """Return False for a field without a meaning in a stage. Also for a stage's cells, which the decision table shows.
     Written ones are shown all the same.
     """
     parts = path.split(".")

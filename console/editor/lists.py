@@ -1,6 +1,4 @@
-"""Lists of named things as the editor shows them: each a card of its own, folded but for the ones that are
-worked on.
-"""
+"""Shows lists of named things in the editor. Each thing is a card, folded unless the author works on it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""As much of a topology as can be read, where it is none yet: what is wrong in it is cut out, from the inside, until
-the rest is a topology of its kind.
+"""Reads as much as possible of a topology with mistakes. It cuts the mistakes out, from the inside, until the rest is a
+topology of its kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOPOLOGY: TypeAdapter[TopologySpec] = TypeAdapter(Topology)
 
 
 def readable(topology: JSON, agents: frozenset[str]) -> tuple[TopologySpec | None, list[str]]:
-    """The topology without what is wrong in it, and a sentence for each thing that was left out; None: too little is
+    """Return the topology without its mistakes, and a sentence for each thing that was left out. None: too little is
     left to be one of its kind.
 
     ``agents``: the names there are. A worker who speaks first and is missing is the first of the workers.
@@ -76,8 +76,8 @@ def _parts(place: str) -> list[tuple[bool, int, str]]:
 
 
 def _whole(path: str) -> str | None:
-    """The smallest thing around a path that a topology can do without: an item of a list, a row of a table, a field of
-    its own; None: it cannot do without it.
+    """Return the smallest thing around a path that a topology can do without. It is a list's item, a table's row, or a
+    field. None: the topology needs it. None: the topology needs it.
     """
     parts = path.split(".")
     own = 4 if parts[1:2] == ["teams"] and parts[3:4] == ["topology"] and len(parts) > 4 else 1

@@ -1,5 +1,5 @@
-"""A path of a draft in the words of the forms: ``agents.2.model`` is *reader · Model*, where the third agent is called
-reader.
+"""Names a path of a draft in the words of the forms. ``agents.2.model`` is *reader · Model*, where the third agent is
+called reader.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ONE = {
 
 
 def subject(path: str, tree: JSON) -> str:
-    """The things on the way by their names, then the field by its label; empty for the whole text and for what no
+    """Return the names of the things on the way, then the field's label. Empty: the whole text, or a place that no
     fabric has.
     """
     shape = shape_of(path) if path else None

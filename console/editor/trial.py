@@ -80,7 +80,7 @@ def open_path(sent: Mapping[str, str], asked: str, button: str = "") -> str:
 
 
 def followed(path: str, button: str) -> str:
-    """Where a path leads after a button that took items of a list out or moved them; empty: nowhere any more."""
+    """Return the path of a place after a button took items of a list out or moved them. Empty: the place is gone."""
     word, _, item = button.partition(" ")
     listed, _, number = item.rpartition(".")
     found = re.match(rf"{re.escape(listed)}\.(\d+)(?=\.|$)", path) if listed and number.isdecimal() else None

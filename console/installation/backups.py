@@ -1,8 +1,8 @@
-"""Backups: the file of a backup, and copies of the database of an installation in use.
+"""Makes and reads backups: the file of a backup, and copies of the database of an installation in use.
 
 The manifest has the versions, and the SHA-256 of every other member. It reveals damage, but not forgery: an attacker
-can write another manifest. Where that matters sign the file (`deploy/release.py sign`, or any other way).
-Copies the database of an installation in use, and loads a copy into an empty one.
+can write another manifest. Where that matters sign the file (`deploy/release.py sign`, or any other way). A copy of the
+database is loaded into an empty one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Environments with dependencies: read from a lock, made once, found again; and the peers of the tests.
+"""Makes environments with dependencies from a lock, once each, and finds them again.
 
-Makes the servers and clients of other vendors that the tests run the product against.
-
-`tests/peers` names them: `requirements-peers.lock` for Python, with Node itself, and `package-lock.json` for packages
-of Node. Each is built once into the cache and found again, like the environments of
-`console.launch.dependencies`.
+The peers of the tests are servers and clients of other vendors, against which the tests run the product. `tests/peers`
+names them: `requirements-peers.lock` for Python, with Node itself, and `package-lock.json` for packages of Node. They
+are kept in the cache like the environments.
 """
 
 import fcntl
@@ -100,7 +98,9 @@ def find_home(lock: Path) -> Path:
 
 
 def find_name(lock: Path, abi: str | None = None) -> str:
-    """Return the folder name of the environment for a lock: the lock's name, the ABI, and the hash of its content."""
+    """Return the folder name of the environment for a lock. It has the lock's name, the ABI, and the hash of its
+    content.
+    """
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     return f"{lock.stem}-{abi or sysconfig.get_config_var('SOABI') or sys.implementation.cache_tag}-{digest}"
 

@@ -19,7 +19,7 @@ from console.launch.processes.data_directory import ROOT, cache_dir
 from console.launch.processes.errors import StartRefused
 from console.launch.variables.table import SETTINGS
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - A file system in memory, on Linux; the folder in it has a name that nobody can guess.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - A file system in memory, on Linux; the name of the folder in it cannot be guessed.
 _ROOM = 4 * 2**30
 """Bytes that have to be free in memory."""
 
@@ -72,9 +72,8 @@ def _fast() -> Path | None:
 
 def _environ(scratch: Path) -> dict[str, str]:
     caches = cache_dir() / "checks"
-    # What an operator's shell may hold and a test must neither touch nor be changed by; and a wish not to keep what was
-    # compiled: the tests start hundreds of processes, and each would compile all of Django again (1.5 s of processor
-    # time).
+    # A test neither sees nor touches the settings of an operator's shell. Compiled files are kept: the tests start
+    # hundreds of processes, and each would compile all of Django again (1.5 s of processor time).
     environ = {name: value for name, value in os.environ.items() if name not in {*SETTINGS, "PYTHONDONTWRITEBYTECODE"}}
     return environ | {
         "FABRIC_DATA": str(scratch / "data"),
@@ -88,7 +87,7 @@ def _environ(scratch: Path) -> dict[str, str]:
 
 
 def _digest_models() -> str:
-    """Return a digest of the names of the modules of models: mypy's Django plugin fails on a cache with moved ones."""
+    """Return a digest of the names of the modules of models. mypy's Django plugin fails on a moved one."""
     names = sorted(
         str(path.relative_to(ROOT)) for top in ("fabric", "simulator") for path in (ROOT / top).rglob("models/**/*.py")
     )

@@ -120,7 +120,7 @@ def _children(listener: socket.socket) -> list[ChildSpec]:
 
 
 def _prepare(held: TextIO) -> dict[str, str]:
-    """Bring the database up to date in a process of its own (this one stays free of Django); return its report."""
+    """Bring the database up to date in another process, since this one stays free of Django. Return its report."""
     command = [*command_line(), "prepare", "--json"]
     done = kept.run(command, shared_fds=[held.fileno()], cwd=ROOT, capture=True)
     said = done.stderr.strip()

@@ -1,8 +1,8 @@
 """Decides which sockets may follow a run: at opening and every few seconds after.
 
 All sockets that ask at one time share a look. A thousand pages that return at once are a few looks: each sign-in, and
-each run for it, is looked up once a look, not once a socket.
-Reads ended sign-ins from the database. Every server finds them at its next look, even if a message was lost.
+each run for it, is looked up once a look, not once a socket. Ended sign-ins are read from the database: every server
+finds them at its next look, even if a message was lost.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Door:
             wanted = {pair for pair, _ in asked}
             try:
                 found: Mapping[tuple[str, str], Admission] = await loop.run_in_executor(self._pool, admissions, wanted)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it.
+            except Exception as error:  # noqa: BLE001 - no error lets a page in.
                 log.warning("who may follow could not be looked up, pages will ask again: %s", error)
                 found = {}
             for pair, answer in asked:

@@ -1,4 +1,4 @@
-"""The socket of a run's page. It sends what the hub found, and its user is checked again within 5 s.
+"""Serves the socket of a run's page. It sends what the hub found, and checks its user again within 5 s.
 
 Close codes (``console.live.admission``):
 
@@ -6,9 +6,8 @@ Close codes (``console.live.admission``):
 - 1012: the socket is old, or the server restarts. 1013: the page reads too slowly, or its right could not be checked.
 - 4401: signed out. 4403: this user may not see the run. 4408: too many sockets, or a socket that talks.
 
-A page reconnects after those below 4000, except 1000.
-
-Addresses of the sockets. ``console.site.access.policies.SOCKETS`` names the rights to connect.
+A page reconnects after those below 4000, except 1000. The addresses of the sockets are here too;
+``console.site.access.policies.SOCKETS`` names the rights to connect.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from django.utils.html import format_html
 FRAME_ROWS = 100
 """Rows in one frame at most."""
 BEHIND_MAX = 300
-"""Events a page may be behind and still get every row; further back it gets one link to them and the newest rows."""
+"""Events a page may be behind and still get every row. Further back it gets one link to them and the newest rows."""
 ROWS_TARGET = "#events-rows"
 COLUMNS = 7
 """Columns of the table of events."""

@@ -1,9 +1,7 @@
-"""The live hub of one ASGI process: its watched runs, and the wake-ups of their readers.
+"""Keeps the watched runs of one ASGI process, and wakes their readers.
 
-Nudges are quick and may be lost; a poll once a second, while anyone watches, finds lost ones. Neither is believed:
-each only makes the reader look.
-
-The hub and the door of this process, made when the first page follows a run.
+Nudges are quick and may be lost; a poll once a second, while a page watches, finds lost ones. Neither is believed: each
+only makes the reader look. The hub and the door of the process are made when the first page follows a run.
 """
 
 from __future__ import annotations

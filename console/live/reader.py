@@ -185,7 +185,7 @@ class Watch:
         changed.set()
 
     def _beat(self) -> None:
-        """Send a heartbeat, but only while the store answers: a run that cannot be read must not be shown as live."""
+        """Send a heartbeat, but only while the store answers. A run that cannot be read must not be shown as live."""
         now = asyncio.get_running_loop().time()
         if now >= self._said_at + HEARTBEAT_S:
             self._said_at = now
@@ -269,7 +269,7 @@ class Subscription:
         self._sent_at = float("-inf")
 
     async def next(self) -> LiveFrame | None:
-        """Return the next frame, and wait for it; None if the run has ended and the page has all of it."""
+        """Return the next frame, and wait for it. None: the run has ended, and the page has all of it."""
         loop = asyncio.get_running_loop()
         while True:
             changed = self._watch.take_change_event()

@@ -43,7 +43,7 @@ def memories_response(actor: Actor, fabric: str, memory: str = "") -> FileRespon
 
 
 def list_response(lines: ListLines) -> StreamingHttpResponse:
-    """Stream a list a page at a time: the server asks for the next page when the last one was sent."""
+    """Stream a list a page at a time. The server asks for the next page when the last one was sent."""
     return lines_response(lines.next_page, FORMS[lines.form], f"{lines.name}.{lines.form}")
 
 

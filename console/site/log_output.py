@@ -1,6 +1,4 @@
-"""The log of a process: its lines as JSON, and the secrets that are masked in it.
-
-Writes the log as lines of JSON (``FABRIC_LOG_FORMAT=json``).
+"""Writes the log of a process, as text or as lines of JSON (``FABRIC_LOG_FORMAT=json``), and masks secrets in it.
 
 One object a line, so that no message can begin a line of its own (OWASP ASVS 16.2.x, 16.4.1).
 """

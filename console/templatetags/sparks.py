@@ -13,8 +13,8 @@ WIDTH, TOP, BOTTOM = 120, 2, 17
 
 @register.filter
 def spark_points(bars: Sequence[int]) -> str:
-    """Return the points of a line through the numbers, for a view box of 120 x 18; flat at the bottom if all are
-    zero.
+    """Return the points of a line through the numbers, for a view box of 120 x 18. Zeros alone give a flat line at the
+    bottom.
     """
     most = max(bars, default=0) or 1
     step = WIDTH / max(1, len(bars) - 1)

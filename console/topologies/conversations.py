@@ -1,11 +1,8 @@
-"""Draws workers that speak one after another, as a picture and as rows of its table.
+"""Draws workers that speak one after another, as a picture and as rows of its table. Pure functions.
 
-It shows which worker may hand over to which, and which rule leads from one to another.
-
-Draws nodes on a ring and arrows between them, as SVG of attributes alone. Pure functions.
-
-It suits handovers in no fixed order. Two arrows between two nodes bend to different sides. A node that hands over to
-itself has a loop above it.
+It shows which worker may hand over to which, and which rule leads from one to another. Nodes stand on a ring, with
+arrows between them, as SVG of attributes alone: that suits handovers in no fixed order. Two arrows between two nodes
+bend to different sides. A node that hands over to itself has a loop above it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draws the elements of topology pictures: SVG of attributes alone, by pure functions.
 
-Shared types of the drawings of workers: rows of the table, and the description of each kind of topology.
+The drawings of workers share types: rows of the table, and the description of each kind of topology.
 """
 
 from __future__ import annotations

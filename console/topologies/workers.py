@@ -222,7 +222,7 @@ def _draw_facing(one: Box, other: Box) -> Iterator[SafeString]:
 
 def _list_heard_links(spec: FabricSpec, planner: str) -> list[Link]:
     named = cast(DebateTopology, spec.topology)
-    found = [Link(planner, side, f"its side, for {named.rounds} rounds", "fan-out") for side in named.workers]
+    found = [Link(planner, side, f"its side, for {_spell_rounds(named)}", "fan-out") for side in named.workers]
     again = "the proposal of the round before"
     found += [Link(one, to, again, "fan-out") for one in named.workers for to in named.workers if named.rounds > 1]
     for critic in named.critics:
@@ -241,10 +241,13 @@ def _list_decided_links(spec: FabricSpec, joiner: str) -> list[Link]:
     return [Link(side, joiner, "a vote", "fan-in") for side in named.workers]
 
 
+def _spell_rounds(named: DebateTopology) -> str:
+    return f"{named.rounds} rounds" if named.rounds > 1 else "1 round"
+
+
 def _in_rounds(spec: FabricSpec) -> str:
     named = cast(DebateTopology, spec.topology)
-    rounds = f"{named.rounds} rounds" if named.rounds > 1 else "1 round"
-    return f"debate of {rounds}, then {'a verdict' if named.judge else 'a vote'}"
+    return f"debate of {_spell_rounds(named)}, then {'a verdict' if named.judge else 'a vote'}"
 
 
 AREAS: Mapping[str, Area] = {
@@ -275,4 +278,4 @@ AREAS: Mapping[str, Area] = {
         policy=False,
     ),
 }
-"""Drawing of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
+"""Drawing of each kind. Total over ``kinds.BY_KIND``, by test."""

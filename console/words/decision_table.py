@@ -1,5 +1,5 @@
-"""Describes a fabric's decision table for its page: 8 failure types in rows, 3 tiers in columns, a ladder in each
-cell.
+"""Describes a fabric's decision table for its page. It has 8 failure types in rows, 3 tiers in columns, and a ladder in
+each cell.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def list_layers(spec: FabricSpec) -> list[LayersLine]:
 
 
 def ladder_in(found: Ladders, failure: FailureType, tier: Tier, stage: Stage) -> tuple[tuple[RungLine, ...], bool]:
-    """Return the whole ladder of a failure in a stage, with layers and rules; and True if it is more than its cell."""
+    """Return the whole ladder of a failure in a stage, with layers and rules. True: it is more than its cell."""
     laid = found.layered.get((failure, tier, stage))
     layered = laid is not None and list_rungs(laid) != list_rungs(found.table[failure, tier])
     return list_rungs(found.find_ladder(failure, tier, stage)), layered

@@ -1,7 +1,4 @@
-"""Describes drills in words: states, failures, and the expected chain beside the observed one.
-
-Shows the verdicts of drills as badges.
-"""
+"""Describes drills in words and verdict badges: states, failures, and the expected chain beside the observed one."""
 
 from __future__ import annotations
 
@@ -144,7 +141,7 @@ def _how(expected: ChainStep | None, observed: ChainStep | None) -> Same:
 
 
 def list_steps(chain: str) -> list[ChainStep]:
-    """Return the steps of ``retry > surface > failed``; empty for a text that does not end in a state of a run."""
+    """Return the steps of ``retry > surface > failed``. Empty: the text does not end in a state of a run."""
     *links, state = chain.split(SEPARATOR)
     if not links or state not in STATES:
         return []

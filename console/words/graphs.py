@@ -98,7 +98,7 @@ def restart_words(rule: JSON) -> str:
     return ", and the conversation starts over" if isinstance(rule, dict) and rule.get("restart") is True else ""
 
 
-# -- why it was somebody's turn ----------------------------------------------------------------------------------------
+# -- why a speaker had the turn ----------------------------------------------------------------------------------------
 
 
 def reason_words(fact: SpeakerChosen, rules: Sequence[Transition]) -> str:

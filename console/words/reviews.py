@@ -1,6 +1,6 @@
 """Shows a review as a card: its form, its answer that can still be withdrawn, or its outcome.
 
-Finds the initial value and the JSON schema of an edit, for its form.
+The form of an edit has an initial value and a JSON schema.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""The auditor compares each recorded decision with the derived one, and names every field in which the two differ.
+"""Compares each recorded decision with the derived one, and names every field in which the two differ.
 
-The auditor counts again what a limit stopped: turns of a step, handovers of a run, visits of a node.
-
-The limits are those of the pinned revision.
-
-The auditor judges a scheduled retry again: its token, the tokens that it leaves, the time for it.
-
-Tokens are in the bucket of the run and in those that runs share.
+1. Counts again what a limit stopped: turns of a step, handovers of a run, visits of a node. The limits are those of the
+   pinned revision.
+2. Judges a scheduled retry again: its token, the tokens that it leaves, and its time. Tokens are in the bucket of the
+   run and in those that runs share.
 """
 
 from __future__ import annotations
@@ -251,7 +248,7 @@ def judge_retry(ledger: Ledger, spec: FabricSpec, fact: Scheduled) -> Pairs:
 
 
 def _judge_shared_buckets(ledger: Ledger, spec: FabricSpec, fact: Scheduled, *, first: bool) -> Pairs:
-    """Judge each bucket that runs share: it had one token more than it was left with, or it gave on credit."""
+    """Judge each bucket that runs share. It had one token more than it was left with, or it gave on credit."""
     if not fact.buckets:
         return {}
     names = [FABRIC if one.bucket.startswith(f"{FABRIC}:") else one.bucket for one in fact.buckets]

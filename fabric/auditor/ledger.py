@@ -1,8 +1,8 @@
-"""The ledger takes a run's facts in, one by one. It has the run that they fold to, and counts of its own.
+"""Takes a run's facts in, one by one. It has the run that they fold to, and counts of its own.
 
 Rungs used, replans, rounds, models and steps are the run's. Money, retry tokens, clocks, turns of nodes and handovers
-are counted here by code of its own (``purse.py``, ``numbers.py``), so that the two can disagree.
-A case is one decision that is judged again: the folded run, the fabric, and the recorded fact.
+are counted here by code of its own (``purse.py``, ``numbers.py``), so that the two can disagree. A case is one decision
+that is judged again: the folded run, the fabric, and the recorded fact.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class DecisionCase:
         """Return the failure as it came to the ladder, with those trips in that order."""
         command_id = self.fact.command_id
         failed = self.ledger.attempts.get(command_id)
-        named = failed is not None and failed.trip is None  # What a breaker refused was not sent.
+        named = failed is not None and failed.trip is None  # A call that a breaker refused was not sent.
         return Failure(
             trips=tuple(Trip(one.mechanism, one.cause, one.evidence, one.message) for one in trips),
             stage=self.stage,

@@ -1,4 +1,4 @@
-"""The auditor takes each decision of a run again under a draft's table and limits, in place of the pinned ones.
+"""Takes each decision of a run again, under a draft's table and limits in place of the pinned ones.
 
 The past of the run is taken as recorded. How often each rung was used is counted as the draft would have used it. So it
 is exact up to the first decision that differs. After that the run would have gone another way: the rest says what the

@@ -1,7 +1,7 @@
-"""The composition root: builds the ports from settings, once a process. Providers are named by dotted path.
+"""Builds the ports from settings, once a process: the composition root. Providers are named by dotted path.
 
-Callers outside the adapters get every port here; no other module reads settings.
-Compiles published revisions and drafts under this installation's settings and a workspace's policy.
+Callers outside the adapters get every port here; no other module reads settings. Published revisions and drafts are
+compiled here under this installation's settings and a workspace's policy.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ def _compiled_under(revision_id: str, workspace_id: str, number: int, tier: Tier
 
 
 def _under_policy(claimed: ClaimedRun) -> Revision:
-    """Return the revision of a run whose workspace has a policy: compiled once for each version of it and each tier."""
+    """Return the revision of a run whose workspace has a policy. It is compiled once for each tier and version of the
+    policy.
+    """
     try:
         return _compiled_under(claimed.revision_id, claimed.workspace_id, claimed.policy_number, claimed.tier)
     finally:
@@ -421,8 +423,8 @@ def compile_published(revision_id: str) -> CompiledFabric:
 
 @lru_cache(maxsize=256)
 def compile_under_policy(revision_id: str, workspace_id: str, number: int, tier: Tier) -> CompiledFabric:
-    """Return a published revision for the runs of a tier under version ``number`` of their workspace's policy (0:
-    none), compiled once a process.
+    """Return a published revision for the runs of a tier under version ``number`` of their workspace's policy. 0: no
+    policy. Each is compiled once a process.
     """
     if not number:
         return compile_published(revision_id)

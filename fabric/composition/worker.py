@@ -1,5 +1,5 @@
-"""Parts of a worker process besides Celery's: an engine as soon as one can start, a watchdog over it, and its share
-of the duties.
+"""Runs the parts of a worker process besides Celery's. It starts an engine as soon as it can, watches it, and does its
+share of the duties.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class EngineWorker:
         self._starting: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the engine on a thread: it waits for the data directory's lock, and tries again when the database is
+        """Start the engine on a thread. It waits for the data directory's lock, and tries again when the database is
         away.
         """
         self._starting = threading.Thread(target=self._start, name="fabric-start", daemon=True)

@@ -1,5 +1,5 @@
-"""The main path: ``decide(run, input, context)`` returns the facts that follow and the commands that go out once
-they have committed.
+"""Decides: ``decide(run, input, context)`` returns the facts that follow, and the commands to send once they have
+committed.
 
 1. ``decide`` passes the input to its handler (one a kind, in ``handlers.HANDLERS``). Results name the command and
    attempt that they answer: if that is no longer pending, the result is late or a duplicate and changes nothing.
@@ -56,7 +56,7 @@ class Decision:
 
 
 MOVES = (OwnerChanged, TimeReached)
-"""Inputs that may move a run without a fact of their own: a run that never moved, a retry that is due."""
+"""Inputs that may move a run without a fact of their own. The run never moved, or a retry is due."""
 
 
 def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
@@ -183,15 +183,14 @@ def _conclude(work: Work, steps: list[Step]) -> Failure | None:
 
 
 def stalls_at(run: Run, policy: FlowPolicy) -> int | None:
-    """Return the instant at which the run's silence is a stall, if nothing happens before; None: it waits for an
-    outsider, or the watchdog is off.
+    """Return the instant at which the run's silence becomes a stall. None: the run waits for an outsider, or the
+    watchdog is off.
     """
     return stall_watchdog.due_at(run, stall_watchdog.window_s(policy.of_stage(run.stage), run.tier))
 
 
 def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolicy | None = None) -> int | None:
-    """Return the instant at which the run wants to be stepped again with ``TimeReached``; None: only the world can
-    move it.
+    """Return the instant at which the run wants its next step with ``TimeReached``. None: only the world can move it.
 
     ``announced``: reviews that do not expire for now (``Context.announced``). ``policy``: the run's, for its stall
     watchdog; a resting run cannot stall, so it may be left out there.

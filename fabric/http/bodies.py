@@ -1,7 +1,7 @@
 """Reads the body of an answer: its charset, its JSON, and a web page in place of data.
 
-Reads the JSON of tools' answers: text with one meaning is read, all else is refused in one sentence.
-Finds web pages where data is expected: a page to sign in, a proxy's, an error in markup.
+JSON of tools' answers that has one meaning is read; all else is refused in one sentence. A web page is a sign-in, a
+proxy's page, or an error in markup.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ PIECE = 65_536
 WINDOW_MAX = 2**23
 """Largest window of a zstd stream, in bytes (RFC 9659)."""
 ZSTD_BYTES = 64
-"""Packed bytes that zstd gets at a time: they unpack to 2 MB at most, since four bytes make no more than one block
-of 128 kB.
+"""Packed bytes that zstd gets at a time. They unpack to 2 MB at most, since four bytes make no more than one block of
+128 kB.
 """
 LAYERS_MAX = 3
 """Largest number of packings of one body, one inside the other."""

@@ -1,6 +1,6 @@
 """Shared parts of the commands: exit codes, refusals as one sentence on standard error, JSON lines, and the actor.
 
-Table of the acts that each command of this machine writes into the audit stream; a test shows that it is total.
+A table has the acts that each command of this machine writes into the audit stream; a test shows that it is total.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Follows a run from the command line: hosts it where no other process does, shows its events, ends when it rests."""
+"""Follows a run from the command line, shows its events, and ends when it rests. Hosts it where no other
+process does.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Following:
     _told: set[str] = field(default_factory=set)
 
     def to_rest(self) -> RunView:
-        """Follow the run until it has ended or waits for a person, hosting it in this process while no other does."""
+        """Follow the run until it has ended or waits for a person. Host it in this process while no other does."""
         ear = wiring.listener(self._hear_nudge, "told")
         with suppress(OSError):  # Without an ear it is looked at twice a second.
             ear.start()

@@ -355,7 +355,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='ReviewClaim',
+            name='ReviewAssignment',
             fields=[
                 ('review', fabric.models.fields.identities.KeyField(primary_key=True, serialize=False)),
                 ('run_id', fabric.models.fields.identities.KeyField()),
@@ -368,7 +368,7 @@ class Migration(migrations.Migration):
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
             ],
             options={
-                'db_table': 'fabric_review_claim',
+                'db_table': 'fabric_review_assignment',
             },
         ),
         migrations.CreateModel(
@@ -926,8 +926,8 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=('review', 'name'), name='review_viewer_once'),
         ),
         migrations.AddIndex(
-            model_name='reviewclaim',
-            index=models.Index(fields=['workspace', 'holder', 'lease_until'], name='review_claim_holder'),
+            model_name='reviewassignment',
+            index=models.Index(fields=['workspace', 'holder', 'lease_until'], name='review_assignment_holder'),
         ),
         migrations.AddConstraint(
             model_name='providerkey',

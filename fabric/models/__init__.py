@@ -8,7 +8,7 @@ from fabric.models.notifications import Notification, NotificationPreference, No
 from fabric.models.people.members import ApiToken, Invitation, Member
 from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, SecondFactor, SignIn, SignInTries, UsedOnce
 from fabric.models.provider_keys import ModelTest, ProviderKey
-from fabric.models.reviews import FollowUpClosure, Review, ReviewClaim, ReviewViewer
+from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
 from fabric.models.runs.journal import Event, Inbox, Snapshot
 from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
 from fabric.models.spending import (
@@ -65,7 +65,7 @@ __all__ = [
     "RecoveryCode",
     "RetryBucket",
     "Review",
-    "ReviewClaim",
+    "ReviewAssignment",
     "ReviewViewer",
     "Revision",
     "Run",

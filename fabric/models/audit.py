@@ -76,8 +76,8 @@ class Checkpoint(models.Model):
 
 
 class AuditFold(models.Model):
-    """Counts a repeated act within one window: the first is a line at once, the rest become one when the window is
-    over.
+    """Counts a repeated act within one window. The first is a line at once; the rest become one line after
+    the window.
     """
 
     key = KeyField(primary_key=True)

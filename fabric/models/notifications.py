@@ -1,5 +1,5 @@
-"""The outbox of notifications, a row for each target and each event, or turn of a change request; and the targets
-with their beginnings.
+"""Stores the outbox of notifications and their targets. A target has a row for each event, or turn of a
+change request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Notification(models.Model):
     """
 
     id = KeyField(primary_key=True)
-    """``notifications.key_of``, or ``key_of_change``: one event, and one turn of a change, makes one row."""
+    """``notifications.build_key``, or ``key_of_change``: one event, and one turn of a change, makes one row."""
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     run = models.ForeignKey(
         Run, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False, null=True, blank=True
@@ -98,7 +98,7 @@ class NotificationRead(models.Model):
     """An event whose members were looked up: each of them has a row by now, or none wants one."""
 
     id = KeyField(primary_key=True)
-    """``notifications.key_of`` of the event with an empty target."""
+    """``notifications.build_key`` of the event with an empty target."""
     run_id = KeyField()
     seq = models.IntegerField()
     at = models.BigIntegerField(db_index=True)

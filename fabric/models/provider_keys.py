@@ -23,7 +23,7 @@ class ProviderKey(models.Model):
     host = models.TextField()
     """Scheme, host and port that may receive it, as ``https://api.example.org:443``."""
     sealed = models.BinaryField()
-    """The key, sealed by ``secrets.secret_box`` as ``secrets.sealed_fields`` declares."""
+    """The key, sealed by ``secrets.secret_box``, as its ``SEALED`` declares."""
     last_four = models.TextField()
     """Its last characters, by which people tell keys apart; empty for a key so short that they would reveal it."""
     added_at = models.BigIntegerField()
@@ -63,7 +63,7 @@ class ModelTest(models.Model):
     cost_usd_micros = models.BigIntegerField(null=True, blank=True)
     """Real cost; null: not known."""
     outcome = models.BinaryField(default=b"")
-    """JSON: ``providers.trial.TestCallResult``."""
+    """JSON: ``providers.trial.CallTestResult``."""
 
     class Meta:
         """Constraints."""

@@ -1,6 +1,6 @@
-"""Reviews: a projection of the review events, written in one batch with them.
+"""Stores reviews: a projection of the review events, written in one batch with them.
 
-Assignments of reviews, and the people who look at them: leases that lapse. Nothing here decides anything; the
+Assignments of reviews, and the people who look at them, are leases that lapse. Nothing here decides anything; the
 journal does.
 """
 
@@ -18,7 +18,7 @@ from fabric.models.workspaces.workspace import Workspace
 OPEN = Q(decided_at__isnull=True)
 DECIDED = Q(decided_at__isnull=False)
 FOLLOW_UP = "follow_up"
-"""Kind that parks nothing: it is closed at its creation, so that it never counts as open (``FollowUpClosure`` has its
+"""Kind that parks nothing. It is closed at its creation, so that it never counts as open (``FollowUpClosure`` has its
 handling).
 """
 _LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "decline", "withdrawn"))
@@ -107,7 +107,7 @@ class Review(models.Model):
         return self.id
 
 
-class ReviewClaim(models.Model):
+class ReviewAssignment(models.Model):
     """A person's assignment of a review until ``lease_until``. One row for each review that was ever claimed; only
     conditional UPDATEs change it.
 
@@ -121,8 +121,8 @@ class ReviewClaim(models.Model):
     holder = models.TextField(blank=True, default="")
     """Present holder; empty: it was released."""
     lease = models.PositiveIntegerField(default=0)
-    """Number that grows with each change of holder: a heartbeat and a release name it, so that those of an older
-    lease change nothing.
+    """Number that grows with each change of holder. A heartbeat and a release name it, so that those of an older lease
+    change nothing.
     """
     claimed_at = models.BigIntegerField()
     lease_until = models.BigIntegerField()
@@ -134,8 +134,8 @@ class ReviewClaim(models.Model):
     class Meta:
         """Indexes."""
 
-        db_table = "fabric_review_claim"
-        indexes = (Index(fields=["workspace", "holder", "lease_until"], name="review_claim_holder"),)
+        db_table = "fabric_review_assignment"
+        indexes = (Index(fields=["workspace", "holder", "lease_until"], name="review_assignment_holder"),)
 
     def __str__(self) -> str:
         return self.review

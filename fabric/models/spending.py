@@ -178,8 +178,8 @@ class GuardChange(models.Model):
 
 
 class GuardCount(models.Model):
-    """Number of a signal's occurrences in a generation: in all (ring -1), or in ten seconds of the last minute (a
-    ring of reused slots).
+    """Number of a signal's occurrences in a generation. Ring -1 counts all, each other ring ten seconds of the last
+    minute; their slots are reused.
 
     Ring -2 has the latest instant reported in any generation: no probe goes out before it.
     """

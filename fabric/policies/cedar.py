@@ -48,8 +48,8 @@ class PolicyProblem(ValueError):
 
 
 def problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """Yield ``(path, sentence)`` for each policy that does not parse or has unknown names, and for a set that
-    permits nothing.
+    """Yield ``(path, sentence)`` for each policy that does not parse or has unknown names. Also for a set that permits
+    nothing.
     """
     policies, seen, permits = spec.gates.policies or (), set[str](), False
     for n, one in enumerate(policies):
@@ -113,8 +113,8 @@ def _read_ruling(answer: cedarpy.AuthzResult) -> Ruling:
 
 
 def _deny_for_errors(errors: Sequence[str]) -> Ruling:
-    """Return a denial for an error in a policy, whatever the others decide: Cedar itself would pass over a forbid
-    that fails.
+    """Return a denial for an error in a policy, whatever the others decide. Cedar itself would pass over a forbid that
+    fails.
     """
     found = [match for error in errors if (match := _FAILED.fullmatch(error))]
     if not found:

@@ -1,5 +1,4 @@
-"""Compiles the evaluators of a fabric's gates, output schemas and tools' rules from its spec, and reports errors
-with their paths.
+"""Compiles the evaluators of a fabric's gates, output schemas and tools' rules. Errors have their paths.
 
 A library is loaded only where a fabric needs it. Publication refuses the errors of ``gate_problems``, so compiling a
 published revision finds none; a revision that does not compile never runs.

@@ -1,5 +1,5 @@
-"""The provider ``fixed``, without a model: its agent makes the one call that the fabric writes, and the result is
-its answer.
+"""Answers as the provider ``fixed``, without a model. Its agent makes the one call that the fabric writes, and the
+result is its answer.
 
 An error of the call is the agent's failure. So a person or a tool takes a turn in a conversation: nothing is sent,
 nothing is spent. ``options.agents.NAME`` has ``tool`` and ``args``.

@@ -1,5 +1,5 @@
-"""Reads the stored keys of model endpoints from the database, on threads that no request ever ends: Django's
-connection is not kept.
+"""Reads the stored keys of model endpoints from the database. Its threads are ended by no request, so they keep no
+connection of Django's.
 """
 
 from __future__ import annotations

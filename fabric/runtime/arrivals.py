@@ -1,7 +1,7 @@
-"""Reasons to step an owned run: its inbox inputs, its pending decisions, and instants.
+"""Finds the reasons to step an owned run: its inbox inputs, its pending decisions, and instants.
 
-Inputs of an owned run that are not decided yet, in order. They wait while shared state is requested.
-Instants at which an owned run is stepped without any input, and the decision to set its timer anew. Pure.
+Inputs that are not decided yet wait in order while shared state is requested. An instant steps the run without any
+input, and its timer is set anew. Pure.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Arrivals:
         return tuple((one, self.standings.pop(one)) for one in consumed if one in self.standings)
 
     def ripe(self, items: Iterable[InboxItem], now: int) -> list[InboxItem]:
-        """Return the inputs whose time has come; the others are stored until then, or left to a newer program with
-        the run (``format``).
+        """Return the inputs whose time has come. The others are kept until then, or left to a newer program with the
+        run (``format``).
         """
         found = []
         for item in items:
@@ -110,7 +110,7 @@ class Arrivals:
         return frozenset(self._reviews.values()) if self._reviews else _NONE
 
     def _review_of(self, item: InboxItem) -> str:
-        """Return the review that an input answers; "" for none, or if it cannot be read, which shows when it is
+        """Return the review that an input answers. "": it answers none, or cannot be read, which shows when it is
         taken. What only a newer program reads may answer any of them.
         """
         try:
@@ -179,7 +179,7 @@ class UndecidedInputs:
 
 
 LATE_US = 1_000_000
-"""Most delay of a timer without a look at the inbox: a process that stood still longer may have missed an answer."""
+"""Most delay of a timer without a look at the inbox. A process that stood still longer may have missed an answer."""
 
 
 def next_wake(run: Run, answers: frozenset[str], announced: int | None, policy: FlowPolicy) -> int | None:
@@ -209,15 +209,15 @@ def is_late(at: int, now: int) -> bool:
 
 
 def expires(run: Run, now: int, *, seen_at: int = -1) -> bool:
-    """Return True if a review expired by ``now`` and had not at ``seen_at``, the last look at the run's inputs (-1:
-    unknown).
+    """Return True if a review expired after ``seen_at`` and by ``now``. ``seen_at``: the last look at the run's inputs;
+    -1: unknown.
     """
     asked = (one.fact for one in run.reviews.values())
     return any(fact.item not in NEVER_LATE and seen_at < fact.due_at <= now for fact in asked)
 
 
 def wants_look(at: int, now: int, run: Run) -> bool:
-    """Return True if the run's inputs must be read before the event due at ``at``: it happens late, or a review
-    expires with it.
+    """Return True if the run's inputs must be read before the event due at ``at``. It happens late, or a review expires
+    with it.
     """
     return is_late(at, now) or expires(run, now)

@@ -1,5 +1,5 @@
-"""Circuit breakers and shared spending rates of a run's calls: finds the ones that apply, builds refusals, and
-reports the end of calls to them. Pure.
+"""Finds the circuit breakers and shared spending rates of a run's calls. Builds refusals, and reports the end of calls
+to them. Pure. Pure.
 """
 
 from __future__ import annotations
@@ -283,8 +283,8 @@ def failure_with_breakers(
     command: Command,
     failed: CallFailed,
 ) -> Generator[RowStep, Any, CallFailed]:
-    """Return the failure with the breakers' facts: the wait for one that opened again after the call's probe, and
-    the possible fallbacks behind open breakers.
+    """Return the failure with the breakers' facts. They are the wait for a breaker that opened after the call's probe,
+    and the fallbacks behind open breakers.
     """
     failed = yield from _describe_open(met, failed)
     shut = []
@@ -307,8 +307,8 @@ def _fallbacks(
 
 
 def _describe_open(met: tuple[PassedBreaker, ...], result: CallFailed) -> Generator[RowStep, Any, CallFailed]:
-    """Return the failure with the time for which breakers stay open after it: as a failed probe, or as the failure
-    that reached a threshold.
+    """Return the failure with the time for which breakers stay open after it. It was a failed probe, or it reached a
+    threshold.
     """
     end, told = SIGNAL_OF[result.cause], told_us(result.retry_after_s)
     found = [looked for one in met if one.probe and (looked := reopen_breaker(one, end, told)) is not None]
@@ -338,9 +338,9 @@ def build_holder(run_id: str, command_id: str, attempt: int) -> str:
 
 
 def find_move(step: RowStep, holder: str, entry_id: str) -> RunLine | None:
-    """Return the line of the audit stream about a run's change of a circuit breaker; None: the row is no breaker's.
-    ``holder``: the run's call that moves it. The line has the states before and after, the counts, and whether a
-    probe moved it. ``entry_id``: the line's own id.
+    """Return the audit stream's line about a run's change of a circuit breaker. None: the row is no breaker's.
+    ``holder``: the run's call that moves it. The line has the states before and after, the counts, and whether a probe
+    moved it. ``entry_id``: the line's own id.
     """
     if step.key.kind.partition(":")[0] != KIND or step.row is None:
         return None

@@ -134,8 +134,8 @@ class Release:
 
 @value()
 class OpenBreakers:
-    """A run spent too fast, or a gate judged an output: count that, and open the breakers whose threshold it
-    reaches. It needs no answer.
+    """Asks the host to count a fast run or a judged output. It opens the breakers whose threshold the count reaches. It
+    needs no answer.
     """
 
     gates: tuple[Gate, ...]

@@ -1,9 +1,8 @@
-"""The key ring: its first key seals stored secrets, and each of its keys opens what it has sealed.
+"""Reads the key ring: its first key seals stored secrets, and each of its keys opens what it has sealed.
 
 It is ``FABRIC_KEY_RING``, or the file ``key.ring`` of the data directory, made the first time: keys of 64 hexadecimal
 digits, with commas or lines between them. A key's id is derived from the key (HKDF-SHA256, RFC 5869), so that no key
-can have another one's id.
-Key files of the data directory: written once, or replaced whole, for their owner alone (mode 0600).
+can have another one's id. Key files are written once, or replaced whole, for their owner alone (mode 0600).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Masks the secrets of this process in all incoming text: answers of models and tools, errors, output of children,
-lines of the log.
+"""Masks the secrets of this process in all incoming text.
 
-One RE2 pattern finds all of them in time that is linear in the text, each in the forms in which programs return
-texts: as it is, in base64 (RFC 4648, both alphabets, at any place of a longer text), percent-encoded (RFC 3986; of a
-form too), and as JSON and HTML escape it. It does not find a secret in parts, one shorter than ``CHARS_MIN``, or one
-changed in another way.
+That text is answers of models and tools, errors, output of children, and lines of the log. One RE2 pattern finds all
+secrets in time that is linear in the text, each in the forms in which programs return texts: as it is, in base64 (RFC
+4648, both alphabets, at any place of a longer text), percent-encoded (RFC 3986; of a form too), and as JSON and HTML
+escape it. It does not find a secret in parts, one shorter than ``CHARS_MIN``, or one changed in another way.
 """
 
 from __future__ import annotations
@@ -74,7 +73,9 @@ class KnownSecrets:
         return pattern.sub(_MASK, raw).decode("utf-8", "surrogatepass")
 
     def mask_value(self, value: T) -> T:
-        """Return a value of the engine, or JSON, with every text in it masked; itself where there is none to mask."""
+        """Return a value of the engine, or JSON, with every text in it masked. Without secrets the value itself is
+        returned.
+        """
         found: T = value if self._pattern is None else self._mask_value(value)
         return found
 
@@ -111,7 +112,9 @@ def list_variable_secrets(value: str) -> list[str]:
 
 
 def list_webhook_secrets(address: str) -> Iterator[str]:
-    """Yield the secrets of a webhook's address: the values of its query, and parts of its path that are no words."""
+    """Yield the secrets of a webhook's address. They are the values of its query, and parts of its path that are no
+    words.
+    """
     parts = urlsplit(address)
     yield from (part for part in parts.path.split("/") if len(part) >= WORD_CHARS or any(map(str.isdigit, part)))
     yield from (value for _, value in parse_qsl(parts.query))

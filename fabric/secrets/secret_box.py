@@ -1,11 +1,9 @@
-"""Secrets at rest: sealed under the first key of the key ring (``key_ring.py``), and bound to their place.
+"""Seals secrets at rest under the first key of the key ring (``key_ring.py``), bound to their place.
 
-AES-256-GCM under a fresh nonce. A sealed value names its key's id; the texts of its place are authenticated with it:
-in another row, or in a row whose host or workspace was changed in the database, it does not open. Source: NIST SP
-800-38D.
-
-Table of every field of the database with a sealed secret: `manage.py rekey` seals these anew. Each names the
-texts that bind its value.
+AES-256-GCM under a fresh nonce. A sealed value names its key's id; the texts of its place are authenticated with it: in
+another row, or in a row whose host or workspace was changed in the database, it does not open. ``SEALED`` lists every
+field of the database with a sealed secret, and the texts that bind its value; `manage.py rekey` seals these anew.
+Source: NIST SP 800-38D.
 """
 
 from __future__ import annotations
@@ -32,7 +30,9 @@ _HEAD_BYTES = _NONCE_AT + NONCE_BYTES
 
 
 class SecretUnsealable(Exception):
-    """Its key is not in the ring, it was sealed for another place, it is damaged, or the ring is unavailable."""
+    """The box cannot open a secret. Its key is not in the ring, it was sealed for another place, it is damaged, or the
+    ring is unavailable.
+    """
 
 
 class SecretBox:
@@ -83,7 +83,7 @@ def key_id(sealed: bytes) -> bytes:
 
 
 def _bound(key: bytes, about: tuple[str, ...]) -> bytes:
-    """Return the key's id and the texts, each with its length, so that no two of them run into each other."""
+    """Return the key's id and the texts, each with its length. So no two of them run into each other."""
     raw = [key, *(text.encode("utf-8", "surrogatepass") for text in about)]
     return VERSION + b"".join(len(one).to_bytes(4, "big") + one for one in raw)
 

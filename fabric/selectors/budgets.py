@@ -1,6 +1,6 @@
-"""Standings of the budgets that a workspace's runs share.
+"""Reads the standings of the budgets that a workspace's runs share.
 
-Compares a run's reservations of shared budgets in its journal with those in the table.
+A run's reservations in its journal are compared with those in the table.
 """
 
 from __future__ import annotations

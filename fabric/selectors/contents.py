@@ -52,7 +52,7 @@ def title_for(title: str, *, reads: bool) -> str:
 
 
 def content_for(payload: bytes | memoryview | None, *, reads: bool) -> JSON:
-    """Return a payload as a program reads it: ``content_of`` with the right; without it, its size alone."""
+    """Return a payload as a program reads it: ``read_content`` with the right; without it, its size alone."""
     if reads or payload is None:
         return read_content(payload)
     return unread(len(payload))
@@ -122,7 +122,7 @@ def show_sentences(given: JSON) -> JSON:
 
 
 def holds_mark(given: JSON) -> bool:
-    """Return True if a content has the mark of a masked credential: it was copied from a page, and is no credential."""
+    """Return True if a content has the mark of a masked credential. It was copied from a page, and is no credential."""
     if isinstance(given, str):
         return _MARK.search(given) is not None
     if isinstance(given, dict):
@@ -141,7 +141,7 @@ def read_content(payload: bytes | memoryview | None) -> JSON:
 
 
 def given_content(payload: bytes | memoryview | None) -> JSON:
-    """Return a payload byte for byte as JSON, for code that continues with it. None: as for ``content_of``."""
+    """Return a payload byte for byte as JSON, for code that continues with it. None: as for ``read_content``."""
     try:
         return None if payload is None else json.loads(bytes(payload))
     except (ValueError, RecursionError):

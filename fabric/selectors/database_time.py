@@ -1,6 +1,6 @@
-"""Time inside the database: its clock in a statement, and the limit of a read.
+"""Reads the time inside the database: its clock in a statement, and the limit of a read.
 
-The database's clock inside a statement: leases are set and compared on it, never on a caller's own.
+Leases are set and compared on the database's clock, never on a caller's own.
 """
 
 from __future__ import annotations

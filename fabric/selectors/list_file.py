@@ -1,7 +1,7 @@
-"""Lists of the selectors: the cursor of a page, and a list as a file.
+"""Pages and exports lists: the cursor of a page, and a list as a file.
 
-Lines of CSV that no spreadsheet takes for more than text (docs/security.md).
-The cursor of a list: the instant and the id of its last row.
+A cursor has the instant and the id of its last row. No spreadsheet takes a line of CSV for more than text
+(docs/security.md).
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ ACTS = (
 
 
 def cell(value: object) -> object:
-    """Return a value as a cell: None is empty, truth is yes or no, and a text that a spreadsheet would execute gets
-    a quote before it.
+    """Return a value as a cell: None is empty, truth is yes or no. A text that a spreadsheet would execute gets a quote
+    before it.
     """
     if value is None:
         return ""
@@ -127,7 +127,7 @@ def read_place(cursor: str, field: str) -> tuple[int, str]:
 
 
 def build_cursor_condition(cursor: str, by: str, *, ids: str = "gt", field: str = "after") -> Q:
-    """Return the condition on rows after a cursor of a list that is ordered ``by`` a column (``-`` first: the newest
+    """Return the condition on rows after a list's cursor. The list is ordered ``by`` a column (``-`` first: the newest
     first).
 
     ``ids``: the ids of one instant that come later. The first condition is redundant; it lets the database use an

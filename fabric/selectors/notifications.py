@@ -88,7 +88,7 @@ class MailView:
     email: str
     """Address; empty: no mail reaches them."""
     wants: tuple[NotificationKind, ...]
-    """Wanted kinds out of ``MEMBERS_TOLD``."""
+    """Wanted kinds out of ``MEMBER_KINDS``."""
 
 
 def notifications_list(

@@ -1,6 +1,6 @@
-"""Members of a workspace with their roles, open invitations, and bearer tokens.
+"""Reads members of a workspace with their roles, open invitations, and bearer tokens.
 
-Bearer tokens of the API for their managers: never the token, never its hash.
+A manager of tokens never sees the token or its hash.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Reach of an actor in a workspace: the one condition that every list, search, export, socket and stream puts on its
-rows.
+"""Limits the reach of an actor: one condition for the rows of every list, search, export, socket and stream.
 
 A member with a role in the whole workspace sees all of it. A member with roles at some fabrics, or a token confined
 to some, sees these and their parts; other fabrics do not exist for them (``fabric.core.people.roles``).

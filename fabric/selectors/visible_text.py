@@ -1,5 +1,5 @@
-"""Makes text of a model, a tool or a caller safe to look at: hidden characters, and those that act on a terminal,
-are shown by number.
+"""Makes text of a model, a tool or a caller safe to look at. Hidden characters, and those that act on a terminal, are
+shown by number.
 
 The result is ordinary text: templates escape it like all text. (docs/security.md)
 """

@@ -84,8 +84,8 @@ def system_actor(workspace_id: str) -> Actor:
 
 
 def owner_ensure() -> User:
-    """Return the local owner, and create that user at the first call: with every role and no password, so only a
-    login link signs in.
+    """Return the local owner, and create that user at the first call. The owner has every role and no password, so only
+    a login link signs in.
     """
     with transaction.atomic():
         user, created = get_user_model().objects.get_or_create(username=OWNER)
@@ -146,7 +146,7 @@ def find_actor(
 
 
 def actor_named(workspace_id: str, name: str) -> Actor:
-    """Return the member with this name as an actor without a sign-in, for acts in the name of an absent person.
+    """Return the member with this name as an actor without a sign-in. Programs act so in the name of an absent person.
 
     Raises Refused forbidden.
     """
@@ -163,7 +163,7 @@ def actor_named(workspace_id: str, name: str) -> Actor:
 def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
     """Return the actor as it looks at a run of its workspace's drills; None: the run belongs to no drill.
 
-    The name stays; of the rights, only those to look. ``actor``: with ``drills_id``, as ``actor_of`` returns it.
+    The name stays; of the rights, only those to look. ``actor``: with ``drills_id``, as ``find_actor`` returns it.
     Costs one look-up in an index where the workspace has drills, else none.
     """
     if not actor.drills_id:
@@ -178,8 +178,8 @@ def actor_inside_drills(actor: Actor, run_id: str) -> Actor | None:
 
 
 def find_people(workspace_id: str, fabric: str = "") -> Mapping[str, frozenset[str]] | None:
-    """Return the people of a workspace who can be asked, by name, each with the roles at a fabric; None for a
-    workspace without members.
+    """Return the people of a workspace who can be asked, by name, with their roles at a fabric. None: the workspace has
+    no members.
 
     ``fabric``: empty for the whole workspace.
     """
@@ -231,9 +231,7 @@ def login_link_consume(token: str) -> User | None:
 
 
 def login_link_maker(token: str) -> str:
-    """Return the member who made this link for another user; empty where a user made it for themselves, or the
-    machine did.
-    """
+    """Return the member who made this link for another user. Empty: the user made it, or the machine did."""
     found = LoginLink.objects.filter(token_hash=_hash(token)).values_list("created_by", "user__username").first()
     return "" if found is None or found[0] == found[1] else found[0]
 

@@ -1,8 +1,7 @@
-"""Records acts in the audit stream (docs/specification/durability.md), in the transaction of the act, so that
-neither exists alone.
+"""Records acts in the audit stream (docs/specification/durability.md), in the transaction of the act.
 
-Origin of an act: the request, command or duty that carries it out, kept in a context variable so that no service
-needs an argument.
+So neither exists alone. The origin of an act is the request, command or duty that carries it out. It is kept in a
+context variable, so that no service needs an argument.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ def audit_entry(*, actor: Actor, act: Act, subject: str, **more: Any) -> AuditEn
     )
 
 
-By = Literal["session", "token", "cli", "system", "nobody"]
-NOBODY = "nobody"
+By = Literal["session", "token", "cli", "system", "unknown"]
+UNKNOWN = "unknown"
 """Actor of acts by unknown people; no member may have this name."""
 TOKEN = "token:"  # noqa: S105 - What ``Actor.via`` begins with.
 
@@ -97,8 +96,8 @@ def origin_said(actor: Actor) -> dict[str, str]:
         return {}
     origin.lines += 1
     by: By = origin.by
-    if actor.name == NOBODY:
-        by = "nobody"
+    if actor.name == UNKNOWN:
+        by = "unknown"
     elif actor.via.startswith(TOKEN):
         by = "token"
     elif actor.kind == "system":

@@ -1,5 +1,5 @@
-"""The ledger of memories in SQL: one set of statements for every database, each call in one transaction that locks
-the memory.
+"""Stores the ledger of memories in SQL, with one set of statements for every database. Each call is one transaction
+that locks the memory.
 
 An entry is written once and changed at most once, when it is taken back. A call that was undone before it came has an
 entry without a version, so that its key is taken. The writing transaction reads the facts that judge a write, so that

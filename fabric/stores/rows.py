@@ -1,7 +1,6 @@
-"""Shared parts of the journal stores: a batch as column values, its weight, and the counters.
+"""Shared parts of the journal stores: a batch as column values, its weight, counters, and deciders of answers.
 
-Deciders of the answers in an inbox, with their present roles: looked up with the rows, and once more when they
-are consumed.
+The present roles of a decider are looked up with the inbox rows, and once more when they are consumed.
 """
 
 from __future__ import annotations
@@ -161,9 +160,7 @@ def audit_values(entry: AuditEntry | None) -> dict[str, Any]:
 
 
 def weight(batch: Batch) -> int:
-    """Return the bytes of a batch: its rows, the contents of its reviews, its snapshot, and its inputs for other
-    runs.
-    """
+    """Return the bytes of a batch: rows, the contents of its reviews, its snapshot, and its inputs for other runs."""
     total = 0
     for row in batch.rows:
         total += len(row.header) + len(row.payload or b"") + ROW_BYTES
@@ -247,8 +244,8 @@ WHERE m.workspace_id = coalesce((SELECT w.drills_of_id FROM fabric_workspace w W
 
 
 def decider(body: bytes | str) -> str:
-    """Return the decider in an inbox row; empty: the row is no answer, or is unreadable, which shows when it is
-    taken.
+    """Return the decider in an inbox row. Empty: the row is no answer, or is unreadable, which shows when it
+    is taken.
     """
     raw = body.encode() if isinstance(body, str) else body  # Old programs left text in SQLite.
     if MARK not in raw:

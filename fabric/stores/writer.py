@@ -72,8 +72,8 @@ class _LostCommit(Exception):
 
 
 class JournalWriter:
-    """Writes batches of many runs together: at most ``runs_max`` runs or ``bytes_max`` bytes at once, one batch of a
-    run at a time.
+    """Writes batches of many runs together, at most ``runs_max`` runs or ``bytes_max`` bytes at once. One batch of a
+    run is written at a time.
 
     1. A run's batches are written in the order of their submission.
     2. A batch that the database refuses is found by halving, so that one run's poison stops no other.
@@ -180,7 +180,9 @@ class JournalWriter:
                     time.sleep(pause_s)
 
     def _take(self) -> list[_Pending]:
-        """Wait for work and take the first batch of as many runs as fit; empty: closed, and done or out of time."""
+        """Wait for work and take the first batch of as many runs as fit. Empty: the writer is closed, and done or out
+        of time.
+        """
         with self._changed:
             while True:
                 now = time.monotonic()
@@ -345,7 +347,7 @@ class JournalWriter:
         self._put_back([pending], wait_s)
 
     def _wait_after_loss(self, group: Sequence[_Pending], lost: _LostCommit) -> None:
-        """Retry after a loss of unclear cause: the database gets time; a faulty batch ends up alone and is given up."""
+        """Retry after a loss of unclear cause. The database gets time; a faulty batch ends up alone and is given up."""
         again = [pending for pending, fate in zip(group, lost.fates, strict=True) if fate is None]
         if len(group) == 1 and self._given_up(again[0]):
             self._report_outcome(

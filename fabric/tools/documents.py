@@ -157,8 +157,8 @@ def _place_start(name: str, of: PlaceMap, place: str) -> int:
 
 
 def _where(name: str, of: PlaceMap, start: int) -> dict[str, JSON]:
-    """Return the citation of the place at a character, and the header of its table; nothing for a text without
-    places.
+    """Return the citation of the place at a character, and the header of its table. A text without places gives
+    nothing.
     """
     place, header = of.find_place(start), of.header(start)
     return ({"cite": f"{name}, {place}"} if place else {}) | ({"header": header} if header else {})

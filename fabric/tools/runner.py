@@ -1,6 +1,4 @@
-"""The tool port: finds the tool of a ``ToolSpec``, checks the arguments, runs it within the deadline, and cleans its
-answer.
-"""
+"""Runs tools: finds the tool of a ``ToolSpec``, checks the arguments, keeps the deadline, and cleans the answer."""
 
 from __future__ import annotations
 
@@ -281,7 +279,7 @@ class ToolRunner:
 
 
 def _whole(value: JSON) -> JSON:
-    """Return a JSON value as a Python function takes it: 3.0 is an integer to JSON Schema, and none to Python."""
+    """Return a JSON value as a Python function takes it. 3.0 is an integer to JSON Schema, and none to Python."""
     if isinstance(value, dict):
         return {key: _whole(item) for key, item in value.items()}
     if isinstance(value, list):

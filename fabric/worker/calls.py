@@ -1,8 +1,7 @@
-"""The calls of a process: any number of them run on one asyncio loop.
+"""Makes the calls of a process: any number of them run on one asyncio loop.
 
-A call in flight is a coroutine, never a thread. Everything here happens on the loop's thread, and results go to one
-callback.
-Makes one call of a run: prepares it, checks its circuit breakers, and sends it while the lease covers it.
+A call in flight is a coroutine, never a thread. It is prepared, passes its circuit breakers, and is sent while the
+lease covers it. Everything here happens on the loop's thread, and results go to one callback.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ async def make_call(
 
 
 def _shows_documents(owned: OwnedRun, command: CallModel | CallTool) -> bool:
-    """Return True if the texts of attached documents go into the call itself; a tool reads them on its own thread."""
+    """Return True if the texts of attached documents go into the call itself. A tool reads them on its own thread."""
     if not isinstance(command, CallModel):
         return False
     return bool(owned.driver.compiled_fabric.spec.agent(command.agent).inline_document_chars)

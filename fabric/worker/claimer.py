@@ -1,5 +1,5 @@
-"""Polls the store for due runs, their pinned revisions and new inputs, on a thread of its own: the host's loop never
-waits for the database.
+"""Polls the store for due runs, their pinned revisions and new inputs. It has a thread of its own, so the host's loop
+never waits for the database.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Claimer:
     def _look_up_revisions(
         self, claims: Sequence[ClaimedRun], revisions: Mapping[str, Revision | None]
     ) -> Mapping[tuple[str, str], str]:
-        """Look up the facts of all claims in one query; a row that was read within ``KNOWN_S`` is not read again."""
+        """Look up the facts of all claims in one query. A row that was read within ``KNOWN_S`` is not read again."""
         guards, now = self._ports.guards, time.monotonic()
         loaded = [(one.fabric_id, revisions[revision_pin(one)]) for one in claims]
         keys = {(find_scope(fabric, one.compiled.revision), BILLED_ABOVE) for fabric, one in loaded if one}

@@ -1,11 +1,10 @@
-"""The process that owns runs: it carries out the effects of ``fabric/runtime/hosting`` with threads, a clock and a
-database.
+"""Owns runs: carries out the effects of ``fabric/runtime/hosting`` with threads, a clock and a database.
 
 One loop thread owns all runs, steps their drivers and has all their calls in flight; one writer thread commits; one
-polls the store; one keeps the lease. A run that waits for a model, a retry or a person occupies no thread. Steps of
-one turn of the loop, or those during the write of a run's batch, go out as one batch (docs/design.md). The rules are
-in the machine, which the simulator runs too (``simulator/world/process.py``).
-Takes the fates of a flush to the loop in one message, so that its runs continue in one turn.
+polls the store; one keeps the lease. A run that waits for a model, a retry or a person occupies no thread. Steps of one
+turn of the loop, or those during the write of a run's batch, go out as one batch (docs/design.md). The fates of a flush
+reach the loop in one message, so that its runs continue in one turn. The rules are in the machine, which the simulator
+runs too (``simulator/world/process.py``).
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class FlushFates:
         return partial(self._note, run, batch)
 
     def begin_flush(self) -> None:
-        """Record that the store is about to write: a run that it commits for was owned in this term of the lease, or
+        """Record that the store is about to write. A run that it commits for was owned in this term of the lease, or
         later.
         """
         self._begun_in = self._term()

@@ -1,5 +1,5 @@
-"""The lease of one worker incarnation: renewed on a thread of its own, given up when the database reports that it
-was taken away.
+"""Renews the lease of one worker incarnation on a thread of its own. The worker gives it up when the database reports
+it as taken away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fabric.worker.process.clock import SYSTEM_CLOCK, Elapsed, MeasuredClock, el
 
 log = logging.getLogger(__name__)
 MARGIN = 0.1
-"""Share at the end of a lease that is not used: clocks run at different speeds, and a request takes time to leave."""
+"""Share at the end of a lease that is not used. Clocks run at different speeds, and a request takes time to leave."""
 
 
 class Lease:
@@ -66,8 +66,8 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name="fabric-lease", daemon=True)
 
     def start(self) -> None:
-        """Register the incarnation and start beating; the first beat is at once, so that the clock is the store's
-        from the beginning.
+        """Register the incarnation and start beating. The first beat is at once, so that the clock is the store's from
+        the beginning.
         """
         self.name = self._register_name(self.name)
         self._beaten(0)

@@ -1,6 +1,6 @@
-"""Answers of scripted agents without a model: summaries of a text, verdicts and votes.
+"""Answers for scripted agents without a model: summaries of a text, verdicts and votes.
 
-Verdicts and votes of scripted agents, by the choices of the request and the proposals' words.
+Verdicts and votes go by the choices of the request and the proposals' words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Streamed answers: their calls arrive one by one, in simulated time, and the stream may break off after
-any of them.
-"""
+"""Streams answers: their calls arrive one by one, in simulated time. The stream may break off after any of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of the booking service, as a script for ``simulator.endpoint``.
+"""Answers as the booking service, for ``simulator.endpoint``, and keeps its ledger.
 
 - ``POST /bookings`` ``{"kind": "room", ...}``: 201 ``{"id", "kind", "status": "booked"}``.
 - ``POST /bookings/cancel`` ``{"key", "args", "result"}``: 200 ``{"id", "status": "cancelled"}``, for ``result.id``,
@@ -10,13 +10,11 @@
 - ``GET /bookings``: 200 ``{"bookings": [...]}``.
 
 A request with an ``Idempotency-Key`` is done once: a repetition gets the first answer. Another request under the key is
-a
-409. Cancelling a cancelled booking, or a key without a booking, changes nothing and is a 200 that says so.
+a 409. Cancelling a cancelled booking, or a key without a booking, changes nothing and is a 200 that says so.
 
-The ledger of an outside service: one line of JSON for each executed request, on disk before its answer.
-
-Lines are never changed. The workers never write it, so it proves what they did: ``{n, at, kind, run, command,
-attempt, key, applied}`` and further facts.
+The ledger has one line of JSON for each executed request, on disk before its answer: ``{n, at, kind, run, command,
+attempt, key, applied}`` and further facts. Lines are never changed, and the workers never write it, so it proves what
+they did.
 """
 
 from __future__ import annotations

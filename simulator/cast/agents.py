@@ -1,8 +1,7 @@
-"""Agents and tools of the virtual world, which do their work unless a fault of the seed strikes.
+"""Plays agents and tools of the virtual world, which do their work unless a fault of the seed strikes.
 
-They know the fabric and answer at once, without reading their prompts (those of ``scripted.py`` read them). Random
-values come from the world's one generator, in the order of use.
-Unusual answers of models and tools, with further parts.
+They know the fabric and answer at once, without reading their prompts (those of ``simulator/agents/script.py`` read
+them). Random values come from the world's one generator, in the order of use. Unusual answers have further parts.
 """
 
 from __future__ import annotations

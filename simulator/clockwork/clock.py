@@ -1,7 +1,7 @@
-"""The virtual clock, the actions that wait for it, and protocols of the world's parts.
+"""Keeps the virtual clock, and the actions that wait for it.
 
-The future actions by simulated time: a heap in which ties go to the first scheduled, so that the order is fixed.
-Protocols of the world's parts, for its actors and rules. They stand below the world, which builds them.
+The future actions are a heap by simulated time, in which ties go to the first scheduled, so that the order is fixed.
+The protocols of the world's parts, for its actors and rules, stand here, below the world, which builds the parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The player chooses which requests a behaviour answers, and answers in the protocol of the request.
+"""Chooses which requests a behaviour answers, and answers in the protocol of the request.
 
-The endpoint's behaviours by name: one for each fault that it plays, and two that do their work.
-A step takes the form of the protocol that is spoken, whole or as a stream, as its behaviour wants.
+Behaviours have names: one for each fault that the endpoint plays, and two that do their work. A step takes the form of
+the protocol that is spoken, whole or as a stream, as its behaviour wants.
 """
 
 from __future__ import annotations

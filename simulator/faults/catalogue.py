@@ -1,12 +1,11 @@
-"""One table of all faults, for the swarm, the scenarios and the scripted endpoint.
+"""Lists all faults in one table, for the swarm, the scenarios and the scripted endpoint.
 
 The swarm draws a fault that has a ``top``. A scenario names one that has a ``strike``. The endpoint serves one that has
-a ``play``. CONTRIBUTING says how to add one.
+a ``play``; some faults it plays alone: odd forms, refusals and strict rules of the providers' protocols. CONTRIBUTING
+says how to add one.
 
-The rates of one seed: each seed draws some of the catalogue's faults, and gives each a rate.
-
-A fault that no seed meets proves nothing. So the world counts each strike under the fault's name (``World.sometimes``).
-Faults that the scripted endpoint alone plays: odd forms, refusals and strict rules of the providers' protocols.
+Each seed of the swarm draws some faults, and gives each a rate. A fault that no seed meets proves nothing. So the world
+counts each strike under the fault's name (``World.sometimes``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""One fault of the catalogue: its name, port, sentence and player, and its typed parameters.
+"""Defines one fault of the catalogue: its name, port, sentence and player, and its typed parameters.
 
-Typed parameters of faults say which calls, tools, messages or effects are struck, and by how much.
-
-Units stand in the names. Types are strict: a number in quotes is refused, and so is an unknown name.
+Parameters say which calls, tools, messages or effects are struck, and by how much. Units stand in the names. Types are
+strict: a number in quotes is refused, and so is an unknown name.
 """
 
 from __future__ import annotations
@@ -244,7 +243,7 @@ Strike = Literal["model", "tool", "chance", "moment", "review"]
 """A scenario strikes in one of these ways. The code of each is in ``simulator/scenarios/strikes``.
 
 - ``model``: ``answers.py`` answers a model call. A live drill can do that too.
-- ``tool``: ``tools.py`` answers a tool call.
+- ``tool``: ``world.py`` answers a tool call.
 - ``chance``: the world asks for the fault by its name, each time it could strike (``World.strikes``).
 - ``moment``: ``world.py`` does it to the world at an instant, or before it runs.
 - ``review``: ``world.py`` answers a review in place of the world's people.

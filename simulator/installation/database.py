@@ -1,9 +1,7 @@
 """Makes a temporary database with its tables, and removes it.
 
-Keeps empty databases with tables, to be copied: migrations take three seconds of processor time, copies hardly
-any.
-
-They are made when the first is needed, once a process, or once for all processes that share a folder (``SHARED``).
+Migrations take three seconds of processor time, copies hardly any. So an empty database with tables is kept to be
+copied. It is made when the first is needed, once a process, or once for all processes that share a folder (``SHARED``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Real workers of an installation on a database of their own, and the runs that they take.
+"""Starts real workers of an installation on a database of their own, and the runs that they take.
 
-Starts runs of an installation by its services in another process, and reads them from its database.
+Runs are started by the installation's services in another process, and read from its database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Invariants of families (see ``invariants.py``), over the journals of a parent and its children together."""
+"""Checks families in the simulator, over the journals of a parent and its children together."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ _STATUS = {"compensation_skipped": "skipped", "compensation_abandoned": "abandon
 
 @register_check("run_ended", "replanned")
 def nothing_stays_with_a_child(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
-    """A child that has answered keeps no change: its parent has all of them, except those of the child's own
+    """A child that has answered keeps no change. Its parent has all of them, except those of the child's own
     memories.
     """
     own = seen.compiled.spec.in_journal
@@ -221,7 +221,7 @@ def answered_once_with_what_it_cost(seen: WatchedRun, event: Event, fact: Any, a
 
 
 def _asks_people(seen: WatchedRun) -> bool:
-    """Return True if a run's end may wait for a person: it or one below had changes to undo, or was quarantined."""
+    """Return True if a run's end may wait for a person. It or a run below had changes to undo, or was quarantined."""
     return bool(seen.put_away or seen.changes.by_key) or any(_asks_people(seen.family[one]) for one in seen.children)
 
 

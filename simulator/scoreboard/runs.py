@@ -1,6 +1,6 @@
-"""Runs the scenarios: an endpoint for each run, one engine in this process, and its database.
+"""Runs the scenarios, and judges each run by its caller's view.
 
-Judges a run by its caller's view.
+Each run has an endpoint. One engine in this process serves all, with its database.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def play_scenarios(scenarios: Sequence[ScoreboardScenario], tiers: Sequence[str]
 
 
 def _rests(actor: Actor, one: Playing, run: RunView, seconds: float, most_s: float) -> bool:
-    """Return True if a run is observed no longer: it rests, or still waits for its provider after the board's time.
+    """Return True if a run is observed no longer. It rests, or still waits for its provider after the board's time.
 
     A run that waits for its provider counts as resting since it was first seen to wait.
     """

@@ -80,15 +80,15 @@ def open_stores(template: Path, clock: Clock, revision_id: str) -> Iterator[Stor
 
 
 class SqliteWorldMemories(SqliteMemories):
-    """``world_store.WorldMemories`` on a file."""
+    """``contract.WorldMemories`` on a file."""
 
     def ledger(self, fabric_id: str, memory: str) -> list[Entry]:
-        """See ``world_store.WorldMemories``."""
+        """See ``contract.WorldMemories``."""
         return [build_entry(row) for row in self.look(_LEDGER, (fabric_id, memory))]
 
 
 class SqliteWorldStore(SqliteStore):
-    """``world_store.WorldStore`` on a file. Writes and claims can be made to fail; the world itself does ``late``."""
+    """``contract.WorldStore`` on a file. Writes and claims can be made to fail; the world itself does ``late``."""
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
         super().__init__(path, clock=clock)
@@ -211,7 +211,7 @@ class _Grant:
 
 
 class SqliteWorldGrants(SqliteGrants):
-    """``world_store.WorldGrants`` on a file."""
+    """``contract.WorldGrants`` on a file."""
 
     def all_budgets(self) -> list[tuple[str, Budget]]:
         """See ``WorldGrants``."""

@@ -58,7 +58,7 @@ class WorldNames:
     """Names of a world's runs. No draw and no decision depends on them."""
 
     salt: str = ""
-    """Makes the ids unique, so that runs of several worlds of one seed can be kept; empty for the seed's ids."""
+    """Makes the ids unique, so that runs of several worlds of one seed can be kept. Empty for the seed's ids."""
     workspace_id: str = "workspace"
     """Workspace of its runs."""
 
@@ -105,9 +105,7 @@ class Setup:
     """Instant at which the workspace gets a policy, in virtual seconds; None: never."""
 
     def compiled_at(self, now_us: int) -> CompiledFabric:
-        """Return the fabric as a worker loads it at an instant: under the workspace's policy, if there is one by
-        then.
-        """
+        """Return the fabric as a worker loads it at an instant. By then the workspace may have a policy."""
         since = self.policy_at_s
         had = since is not None and now_us >= EPOCH_US + int(since * US)
         return self.fabric.under_policy if had else self.fabric.compiled

@@ -1,8 +1,7 @@
-"""Reads TOML for the simulator, with limits.
+"""Reads TOML for the simulator, with limits, and finds the line of a value by its path.
 
-The library's reader takes memory by the square of a key's parts, and stack by the depth. Both are counted before it
-is called.
-Finds the line of a value in a TOML text by its path, because no library does.
+The library's reader takes memory by the square of a key's parts, and stack by the depth. Both are counted before it is
+called. It knows no lines.
 """
 
 from __future__ import annotations

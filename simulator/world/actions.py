@@ -1,6 +1,6 @@
 """Executes the actions of a virtual process: now, later, or after a pause; the process may die of them.
 
-Calls and batches of a virtual process on their way. They must not matter once the process is gone.
+Calls and batches on their way must not matter once the process is gone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""State that a virtual process shares with others: circuit breakers and budgets.
+"""Keeps the state that a virtual process shares with others: circuit breakers and budgets.
 
-``worker/spending/breakers.py`` waits for its store.
-The budgets that a virtual process shares: the real book and desk on simulated time.
+``worker/spending/breakers.py`` waits for its store. The budgets are the real book and desk on simulated time.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 2. In the first phase things go wrong.
 3. In the second phase nothing does: every run must end, or wait for an open review. Then people answer, and every run
    must end.
-4. The database is watched all the time (``invariants.py``).
+4. The database is watched all the time (``simulator/rules/runs/checks.py``).
 """
 
 from __future__ import annotations
@@ -306,8 +306,8 @@ class World:
                 self._take_commit(process, one, mark)
 
     def _mark(self, batch: Batch) -> int:
-        """Return the sequence number of a batch's run; -1 if another process owns it, so that the batch will be
-        refused.
+        """Return the sequence number of a batch's run. -1: another process owns it, so the store will refuse
+        the batch.
         """
         owner, fence, _ = self.store.read_standing(batch.run_id)
         mine = owner is not None and (fence == batch.fence or self.forgetful)

@@ -102,7 +102,7 @@ def worker(statements: Statements) -> Iterator[int]:
 
 
 def measure(store: JournalStore, workspace_id: str, revision_id: str, paused: int, seconds: int) -> dict[str, Any]:
-    """What a worker asks, and holds, with no runs and with so many that wait. RuntimeError when not all of them came to wait, or one was claimed."""
+    """Return what a worker asks, and holds, with no runs and with so many that wait. RuntimeError when not all of them came to wait, or one was claimed."""
     before = _measured(seconds)
     engine = flow5.Flow5(store, workspace_id, revision_id, models=RefusingModels(), spec=SPEC)
     engine.run(paused, min(AT_ONCE, paused))

@@ -65,7 +65,7 @@ SPEC = FabricSpec.model_validate(
 
 @dataclass(slots=True)
 class Read:
-    """What was read, written and done between two moments."""
+    """Reads, writes and work between two moments."""
 
     steps: int = 0
     """Calls journaled with their answers."""
@@ -76,7 +76,7 @@ class Read:
     events: int = 0
 
     def __sub__(self, before: Read) -> Read:
-        """What was added."""
+        """Return what was added."""
         return Read(*(getattr(self, name) - getattr(before, name) for name in self.__slots__))
 
     def a_step(self) -> dict[str, float]:
@@ -205,7 +205,7 @@ def _answer(command: Command) -> Result:
 def measure(
     store: Any, workspace_id: str, revision_id: str, marks: Sequence[int], *, cycles: int = 2
 ) -> dict[str, Any]:
-    """What a step costs at each of the marks, counted over whole cycles from one snapshot to another, the first from the mark on."""
+    """Return what a step costs at each of the marks, counted over whole cycles from one snapshot to another, the first from the mark on."""
     run = LongRun(store, workspace_id, revision_id)
     found: dict[str, Any] = {}
     for mark in sorted(marks):

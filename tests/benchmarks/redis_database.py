@@ -10,7 +10,7 @@ import redis
 
 REDIS = "redis://127.0.0.1:6379/15"
 MARK = "fabric-bench"
-"""Whoever sets this key in an empty Redis database has it."""
+"""The process that sets this key in an empty Redis database owns it."""
 MARK_S = 86_400
 
 

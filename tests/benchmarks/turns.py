@@ -1,4 +1,4 @@
-"""What one agent turn costs the engine in process (performance.md P12): the guard for one tool call, and the whole turn with its facts folded.
+"""A benchmark measures one agent turn in process (performance.md P12): the guard for one tool call, and the whole turn with its facts folded.
 
 A run with a fixed plan of one brief; its worker proposes a call of another query in each turn, and each finds something else, so that nothing
 trips and every mechanism looks at a window that is full. Nothing is rendered, sent or committed: only ``decide`` runs.

@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is wanted. ``kills``: it ends when so many have died; None: after ``seconds``."""
+    """The wishes for a campaign. ``kills``: it ends when so many have died; None: after ``seconds``."""
 
     plan: Plan
     seconds: float
@@ -68,7 +68,7 @@ class Order:
 
     @property
     def long(self) -> bool:
-        """Whether many kills are asked of it."""
+        """Return True if many kills are asked of it."""
         return self.seconds >= LONG_S or (self.kills or 0) >= judge.BETWEEN_LONG
 
     @property
@@ -79,7 +79,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it."""
+    """The outcome of a campaign."""
 
     line: dict[str, Any]
     void: list[str]
@@ -97,7 +97,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether it counts and nothing bad was found."""
+        """Return True if it counts and nothing bad was found."""
         return not self.void and not self.bad
 
 
@@ -115,7 +115,7 @@ class Campaign:
     _undos: list[tuple[float, int, str, Undo]] = field(default_factory=list)
     _number: int = 0
     _answered: dict[str, float] = field(default_factory=dict)
-    """Reviews that were answered, and when they are answered again if they are still open: whoever was told may have died."""
+    """Reviews that were answered, and when they are answered again if they are still open: the worker that took the answer may have died."""
     _loading: threading.Event = field(default_factory=threading.Event)
     _begun: float = 0.0
     _between: tuple[int, int] = (0, 0)
@@ -158,14 +158,14 @@ class Campaign:
         return self.order.kills is not None and len(self.made.kills) >= self.order.kills
 
     def _over(self) -> bool:
-        """Whether enough have died, or time is up; one that would be void for want of kills goes on until it has them, or for ``at_most_s``."""
+        """Return True if enough have died, or time is up; one that would be void for want of kills goes on until it has them, or for ``at_most_s``."""
         passed = time.monotonic() - self._begun
         if self._enough_died() or passed < self.order.seconds:
             return self._enough_died()
         return passed >= self.order.at_most_s or not self._short()
 
     def _short(self) -> bool:
-        """Whether it would be void for want of kills between an effect and its commit."""
+        """Return True if it would be void for want of kills between an effect and its commit."""
         kills = len(self.made.kills)
         if kills > self._between[0]:
             with suppress(DatabaseAway):
@@ -198,7 +198,7 @@ class Campaign:
     def _strike(self, strike: Strikes) -> None:
         name, strikes = strike.name, KINDS[strike.name].strike
         if KINDS[name].kills and not self.order.long and (name == "failpoint" or name in self.done) and self._short():
-            # Those that count come first: on a slow machine whoever is killed as often as usual may get nothing done in between.
+            # Those that count come first: on a slow machine a process that is killed as often as usual may get nothing done in between.
             name, strikes = "failpoint", between
         self.say(f"{strike.at_s:7.1f} s  {name}")
         self.done[name] = self.done.get(name, 0) + 1
@@ -273,7 +273,7 @@ class Campaign:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Lets everything end, whoever has to be answered for that."""
+        """Lets every run end, and answers every review that stands in the way."""
         give_up = time.monotonic() + DRAIN_S
         while time.monotonic() < give_up:
             try:
@@ -385,5 +385,5 @@ def names(only: Collection[str]) -> tuple[str, ...]:
 
 
 def small_disk(only: Collection[str]) -> bool:
-    """Whether the database is put on a disk that can be filled up: where that is wanted, and this user may mount one."""
+    """Return True if the database is on a disk that can be filled up: where that is wanted, and this user may mount one."""
     return "disk_full" in only and os.geteuid() == 0

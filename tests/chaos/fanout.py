@@ -33,7 +33,7 @@ class Found:
     replayed: dict[str, Any]
 
     def faults(self) -> list[str]:
-        """What must not be, a sentence each."""
+        """Return what must not be, a sentence each."""
         found = [f"it has two answers: {name}" for name in self.answered_twice]
         if set(self.states) != {"completed"}:
             found.append(f"not all completed: {self.states}")

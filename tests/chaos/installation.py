@@ -34,7 +34,7 @@ RESTART_S = 90.0
 FAULTS = "tests.chaos.faults.failpoints.wrap"
 RUN_CAP_USD_MICROS = 2_000_000
 SHARED_CAP_USD_MICROS = 2_000_000_000
-"""What all runs may spend in any hour, and those of a session altogether: never reached, since a run that is refused ends as nobody wanted."""
+"""What all runs may spend in any hour, and those of a session altogether: never reached, since a refused run ends as no campaign wants."""
 
 FABRIC = """
 name: chaos
@@ -92,7 +92,7 @@ reviewers: [owner]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to put up. ``broker``: ``files`` (with SQLite), ``redis`` or ``rabbitmq``."""
+    """The parts to put up. ``broker``: ``files`` (with SQLite), ``redis`` or ``rabbitmq``."""
 
     db: str = "sqlite"
     broker: str = "files"
@@ -107,7 +107,7 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Installation:
-    """What is up."""
+    """An installation that is up."""
 
     plan: Plan
     folder: Path
@@ -124,7 +124,7 @@ class Installation:
     parted: list[Kill] = field(default_factory=list)
     """Workers that lived on and were parted from what they owned, each with the strike's name."""
     crashes: list[str] = field(default_factory=list)
-    """Ends of workers that nobody meant."""
+    """Ends of workers that no strike intended."""
     meant: dict[int, int] = field(default_factory=dict)
     """Workers that were sent SIGKILL, and when."""
     restarted: set[int] = field(default_factory=set)
@@ -152,7 +152,7 @@ class Installation:
             starter.tell({"start": key})
 
     def unconfirmed(self) -> int:
-        """Starts that nobody has confirmed yet."""
+        """Starts that no server has confirmed yet."""
         with self._lock:
             return len(self._asked)
 
@@ -203,7 +203,7 @@ class Installation:
     # -- deaths -------------------------------------------------------------------------------------------------------
 
     def owns(self, slot: Slot) -> bool:
-        """Whether a slot's worker owns live runs. True where the database cannot be asked."""
+        """Return True if a slot's worker owns live runs. True where the database cannot be asked."""
         try:
             return bool(slot.pid and self.rows.owned_by(slot.pid, timeout_s=0.0))
         except DatabaseAway:
@@ -235,7 +235,7 @@ class Installation:
         if told and status == 0:
             return
         if told and status == -signal.SIGTERM and not self.rows.owned_by(pid):
-            return  # It had hardly been born, and nobody heard the signal yet.
+            return  # It had hardly been born, and did not listen for the signal yet.
         kill = own_death(self.folder, pid, [kill.at for kill in self.kills if kill.pid == pid])
         if kill is None and meant is None:
             self.crashes.append(f"worker {slot.name} (process {pid}) ended by itself with {status}")
@@ -246,7 +246,7 @@ class Installation:
     # -- the outside --------------------------------------------------------------------------------------------------
 
     def ledger(self) -> list[Entry]:
-        """What was done outside so far."""
+        """Return what was done outside so far."""
         file = self.folder / "ledger.ndjson"
         return entries(file) if file.exists() else []
 
@@ -268,7 +268,7 @@ class Installation:
         for slot in self.slots:
             slot.stop()
         for nursery in filter(None, (self.nursery, *self._newer)):
-            nursery.stop()  # With whoever was born that moment, or did not end in time.
+            nursery.stop()  # With each process that was born that moment, or did not end in time.
 
 
 def _fabric(authority: str) -> str:

@@ -108,7 +108,7 @@ def _stand_still(made: Installation, at_once: int) -> list[int]:
 
 
 def _refused(made: Installation, since: int) -> Counter[int]:
-    """Writes that were refused as somebody else's since an instant, by process."""
+    """Writes that were refused as another worker's since an instant, by process."""
     return Counter(said["pid"] for said in made.said(REFUSED) if said["at"] >= since)
 
 

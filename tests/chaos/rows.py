@@ -65,7 +65,7 @@ def start_runs(made: Site, runs: int, options: dict[str, Any] | None = None, *, 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a run asks a person."""
+    """A run's request to a person."""
 
     id: str
     item: str
@@ -79,13 +79,13 @@ class ChaosRows(Rows):
         super().__init__(where)
         self._keep = keep
         self._kept: list[Connection] = []
-        """Open connections that nobody uses at this moment."""
+        """Open connections that no query uses at this moment."""
         self.backends: set[int] = set()
-        """The database's processes behind the connections: who stops one of them stops whoever asks here."""
+        """The database's processes behind the connections: a strike that stops one of them stops the process that asks here."""
 
     @property
     def on_postgresql(self) -> bool:
-        """Whether it is PostgreSQL."""
+        """Return True if it is PostgreSQL."""
         return isinstance(self._where, str)
 
     def read_postgresql(self, address: str, statement: str) -> list[tuple[Any, ...]]:
@@ -198,7 +198,7 @@ class ChaosRows(Rows):
         ]
 
     def left_open(self) -> int:
-        """Grants of those who have no lease any more that nobody has closed yet. DatabaseAway when the database does not answer."""
+        """Grants of workers without a lease that no worker has closed yet. DatabaseAway when the database does not answer."""
         found = self.read(
             "SELECT count(*) FROM fabric_grant WHERE closed_at IS NULL"
             f" AND incarnation NOT IN (SELECT name FROM fabric_incarnation WHERE {self._leased()})"
@@ -223,7 +223,7 @@ class ChaosRows(Rows):
             self.read_patiently(WATCH)
 
     def stale(self) -> list[str]:
-        """What was noted. Nothing on SQLite, where one process holds the lock of all runs."""
+        """Return what was noted. Nothing on SQLite, where one process holds the lock of all runs."""
         if not self.on_postgresql:
             return []
         found = self.read_patiently("SELECT run_id, fence, last_seq, owner, writer FROM chaos_stale ORDER BY at")

@@ -18,7 +18,7 @@ COUNTS = {"effect.after"}
 
 @pytest.fixture
 def campaign(tmp_path):
-    """A function that makes one which has struck nothing yet, and nobody has died."""
+    """A function that makes one which has struck nothing yet, and killed no process."""
 
     def made(seconds, only=tuple(KINDS)):
         order = Order(Plan(), seconds, None, only, 1)
@@ -65,7 +65,7 @@ def test_one_that_has_its_kills_and_a_long_one_strike_at_every_place(campaign, s
         (10.0, tuple(KINDS), 9.0, False),
         (10.0, tuple(KINDS), 31.0, False),  # A slow machine: it is short after three times its time too.
         (10.0, tuple(KINDS), PATIENCE_S + 1, True),
-        (10.0, ("lock",), 11.0, True),  # It kills nobody.
+        (10.0, ("lock",), 11.0, True),  # It kills no process.
         (LONG_S, tuple(KINDS), 2 * LONG_S, False),
         (LONG_S, tuple(KINDS), 3 * LONG_S + 1, True),
     ],

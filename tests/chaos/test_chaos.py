@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 def missing(plan: Plan) -> str:
-    """What is not installed here of what the plan needs: these servers are made and stopped here, those of other tests will not do."""
+    """Return what is not installed here of what the plan needs: these servers are made and stopped here, those of other tests will not do."""
     if plan.db == "postgresql" and not (
         shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     ):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def case():
-    """What is known after a run that fails has lost its worker at each place, one after the other, and one more run was cancelled."""
+    """A run that fails loses its worker at each place, one after the other, and one more run is cancelled: all that is known after that."""
     with installed(Plan()) as made:
         campaign = Campaign(Order(Plan(), 1.0, None, (), 1), made, lambda said: None)
         for deaths, place in enumerate(UNDOING_PLACES, 1):

@@ -5,7 +5,7 @@ ids = ["1-121", "T1-T24"]                 # every claim of the document; or: row
 [[row]]
 id = "1"
 says = "Every run passes through five stages."     # at most twelve words
-tests = ["tests/fabric/core/test_clean_runs.py::test_a_clean_run"]    # or ::TestClass::test_name
+tests = ["tests/fabric/core/engine/test_clean_runs.py::test_a_clean_run"]    # or ::TestClass::test_name
 differs = "A sentence that says why the document is better served otherwise."    # only where it is
 """
 

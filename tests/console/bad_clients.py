@@ -7,7 +7,7 @@ import threading
 import time
 
 from tests.console.launch.started_processes import PATIENCE_S
-from tests.console.web_servers import WebServer
+from tests.console.serving import WebServer
 
 SENDERS, LARGE = 24, 25 * 1024 * 1024
 SLOW = 600

@@ -1,4 +1,4 @@
-"""What the tests of bad input share: every page and form, a world with something to show, and what a good answer is."""
+"""The tests of bad input share every page and form, a world with something to show, and the rules of a good answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def guarded(name, scope):
 
 @pytest.fixture
 def run(actor, doubtful):
-    """Somebody else's run that waits for a person, a circuit breaker, something remembered and something that could not be told, so that every page has something to show."""
+    """Another member's run that waits for a person, a circuit breaker, a memory and a notification that failed, so that every page has something to show."""
     fabric_publish(actor=actor, source=guarded("guarded", "provider"))
     fabric_publish(actor=actor, source=f"{DOUBTFUL}memories:\n  - {{name: notes, scope: fabric}}\n")
     remember(fabric_get(actor, doubtful).id)
@@ -233,7 +233,7 @@ def to(form, run, review, **named):
 
 
 def fine(answer, *, secret="their secret"):
-    """Whether an answer is one that a person may get."""
+    """Assert that an answer is one that a person may get."""
     assert answer.status_code < 500, answer.status_code
     if answer.streaming:
         return
@@ -248,6 +248,6 @@ def fine(answer, *, secret="their secret"):
 
 
 def standing():
-    """What there is: runs, inputs, events, and how reviews stand."""
+    """Return what there is: runs, inputs, events, and how reviews stand."""
     kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
     return [*kept, list(Review.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]

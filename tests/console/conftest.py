@@ -1,4 +1,4 @@
-"""What the tests of the pages share: somebody who is signed in, and fabrics to run."""
+"""The tests of the pages share a member who is signed in, and fabrics to run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def doubtful(actor: Actor) -> str:
 
 @pytest.fixture
 def stranger(owner: User) -> Actor:
-    """Somebody of another workspace."""
+    """A member of another workspace."""
     return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id, roles=OWNER_ROLES)
 
 

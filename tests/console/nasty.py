@@ -1,4 +1,4 @@
-"""What a browser, a proxy or somebody with bad intent may send, by what is wrong with it."""
+"""A browser, a proxy or an attacker may send these, by what is wrong with each."""
 
 from __future__ import annotations
 

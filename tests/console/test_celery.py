@@ -126,7 +126,7 @@ app.worker_main(["--quiet", "worker", "--pool", "threads", "--concurrency", "1"]
 
 
 def test_a_worker_loads_no_page_of_the_console():
-    """Not for itself, and not for Django's checks, whose findings nobody would read."""
+    """Not for itself, and not for Django's checks, whose findings no operator would read."""
     with temporary_database("sqlite") as environ:
         environ.pop("CELERY_SKIP_CHECKS", None)  # This process is no worker, and has read the worker's module.
 

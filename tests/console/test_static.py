@@ -1,4 +1,4 @@
-"""What is served as it is, and what templates may not do."""
+"""The server sends static files as they are, and templates break no rule of theirs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_address_in_the_scripts_is_our_own():
     for path in (STATIC / "js").glob("*.js"):
         source = path.read_text().replace(
             "http://www.w3.org/2000/svg", ""
-        )  # The name of a namespace, fetched by nobody.
+        )  # The name of a namespace, which no browser fetches.
         assert not re.search(r"https?://|\beval\(|new Function|innerHTML", source), path.name
 
 

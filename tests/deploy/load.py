@@ -141,7 +141,7 @@ def load(api: httpx2.Client, runs: int, callers: int) -> dict[str, object]:
 
 
 def commands(folder: Path, web: int) -> dict[str, list[str]]:
-    """What is started, by its name."""
+    """Return what is started, by its name."""
     caddy = [shutil.which("caddy") or "caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
     python = [sys.executable, "-m"]
     return {

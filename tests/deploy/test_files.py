@@ -38,7 +38,7 @@ def test_every_variable_that_is_named_is_one():
 
 
 def test_secrets_are_named_as_files_that_the_program_reads():
-    """What is named with _FILE is a secret, and no secret is named without."""
+    """Each variable that is named with _FILE is a secret, and no secret is named without."""
     named = {name for path in FILES for name in OWN.findall(path.read_text())}
     secret = {name for name, one in variables.VARIABLES.items() if one.secret}
     assert {name.removesuffix("_FILE") for name in named if name.endswith("_FILE")} <= secret
@@ -46,7 +46,7 @@ def test_secrets_are_named_as_files_that_the_program_reads():
 
 
 def test_web_and_worker_are_started_alike_everywhere():
-    """As `up` starts them, but for the address; one that differs is one that nobody tried."""
+    """As `up` starts them, but for the address; one that differs is one without a trial."""
     started = re.findall(r"exec (python -m|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
     ours = {program: set(words.replace("\\", "").split()) for program, words in started}
     launcher = (ROOT / "console" / "launch" / "up.py").read_text()

@@ -49,7 +49,7 @@ def below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Argum
 
 
 def said_of_verbs(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """What a command says of each of its verbs."""
+    """Return what a command says of each of its verbs."""
     several = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     return {each.dest: each.help or "" for action in several for each in action._choices_actions}
 

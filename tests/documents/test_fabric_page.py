@@ -60,7 +60,9 @@ def kind(one: JSON) -> str:
 
 
 def bounds(one: JSON) -> str:
-    found = [said.format(one[name]) for name, said in BOUNDS.items() if name in one]
+    found = [
+        said.format(one[name]).replace(" 1 characters", " 1 character") for name, said in BOUNDS.items() if name in one
+    ]
     for each in one.get("anyOf", ()):
         found += [bounds(each)] if bounds(each) else []
     return ", ".join(found)

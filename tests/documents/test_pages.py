@@ -91,7 +91,7 @@ def test_whatever_names_a_page_names_one_that_is_there() -> None:
 
 
 NAMED = re.compile(
-    r"`([\w./-]*\w\.(?:py|sh|toml|svg|html))(?:::\w+)*`|`((?:fabric|console|simulator|tests)/[\w/-]+)/?`"
+    r"`([\w./-]*\w\.(?:py|sh|toml|svg|html))(?:::\w+)*`|`((?:fabric|console|simulator|tests|core|services|selectors|providers|policies|values)/[\w/-]+)/?`"
 )
 EXAMPLES = {"ask.py", "bundle/verify.py", "verify.py", "x.py", "utils.py"}
 """Names of files that a reader makes, or that may not be."""
@@ -105,7 +105,7 @@ def missing(text: str, files: list[str]) -> set[str]:
     """The files and folders of the repository that a page names, by their whole path or by its end, and that are not there."""
     named = {(file or folder).rstrip("/") for file, folder in NAMED.findall(FENCE.sub("", text))} - EXAMPLES
     return {
-        one for one in named if not any(f"/{path}".endswith(f"/{one}") or path.startswith(f"{one}/") for path in files)
+        one for one in named if not any(f"/{path}".endswith(f"/{one}") or f"/{one}/" in f"/{path}" for path in files)
     }
 
 
@@ -115,8 +115,10 @@ def test_files_and_folders_that_pages_name_are_there() -> None:
 
 
 def test_a_file_that_is_not_there_is_found() -> None:
-    text = "`core/engine.py`, `fabric/core/engine.py`, `tests/nowhere/`, `core/nothing.py`, `tests/e2e`"
-    assert missing(text, tracked()) == {"core/nothing.py", "tests/nowhere"}
+    text = (
+        "`core/engine.py`, `fabric/core/engine.py`, `tests/nowhere/`, `core/nothing.py`, `tests/e2e`, `services/none`"
+    )
+    assert missing(text, tracked()) == {"core/nothing.py", "services/none", "tests/nowhere"}
 
 
 def test_every_page_is_in_the_list_of_documents_or_of_the_specification() -> None:
@@ -136,7 +138,7 @@ def test_lines_of_prose_are_short() -> None:
 
 
 def prose_of(path: Path) -> str:
-    """What people wrote of a page: all of it, but for the rows that a test holds."""
+    """Return what people wrote of a page: all of it, but for the rows that a test holds."""
     held = HELD.get(path.stem) if path.parent.name != "how-to" else None
     return "\n".join(line for line in path.read_text().splitlines() if held is None or not re.match(held, line))
 
@@ -154,15 +156,28 @@ def test_the_documents_have_no_more_words_than_somebody_reads() -> None:
 
 
 LOST = re.compile(
-    r"\b(?:stand-ins?|sub-runs?|swaps?|rollbacks?|tickets?|levers?|escalations|escalation_\w+)\b", re.IGNORECASE
+    r"\b(?:stand-ins?|sub-runs?|swaps?|rollbacks?|tickets?|levers?|escalations|escalation_\w+|who(?:m)?ever|(?:no|some)body)\b",
+    re.IGNORECASE,
 )
-"""Words of which the glossary names another one."""
+"""Words of which the glossary names another one, and words that name no actor."""
+ASKING = re.compile(r"(?:^(?: *(?:[-*]|\d+\.) )?|[.!:] )(?:What|Whether|Who|Whoever) (?!.*\?)", re.MULTILINE)
+"""A sentence that begins with its object's clause, and names its subject late."""
 
 
 def test_no_page_has_a_word_that_lost() -> None:
     pages = [path for path in WRITTEN if path.stem != "glossary"]
     found = {(path.name, word) for path in pages for word in LOST.findall(prose_of(path))}
     assert found == set()
+
+
+def test_no_sentence_begins_with_a_clause_in_place_of_its_subject() -> None:
+    found = {(path.name, said) for path in WRITTEN for said in ASKING.findall(FENCE.sub("", prose_of(path)))}
+    assert found == set()
+
+
+def test_a_sentence_without_a_subject_is_found() -> None:
+    text = "It ends. What stays is named.\n- Who asks waits.\n1. Whoever comes.\nA rule says what holds.\n# What it is"
+    assert len(ASKING.findall(text)) == 3
 
 
 def test_each_concept_has_a_picture_that_says_what_it_shows() -> None:

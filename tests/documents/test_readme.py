@@ -1,4 +1,4 @@
-"""What the README says beside its commands: labels of pages, versions, the address, exit codes. Its commands: ``test_tutorials``."""
+"""The README is true beside its commands: labels of pages, versions, the address, exit codes. Its commands: ``test_tutorials``."""
 
 from __future__ import annotations
 

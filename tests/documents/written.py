@@ -1,4 +1,4 @@
-"""What pages that are made by tests share: where they are, when they are written, and how a cell of a table is written."""
+"""Tests that make pages share where they are, when they are written, and how a cell of a table is written."""
 
 from __future__ import annotations
 

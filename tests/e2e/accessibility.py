@@ -38,7 +38,7 @@ LOOK = f"""([options, grave]) => {{
 
 
 def findings(page: Page, *, contrast_alone: bool = False) -> list[str]:
-    """What is serious or critical on the page as it stands; its contrast alone where the rest was looked at. The script is put into a page once."""
+    """Return what is serious or critical on the page as it stands; its contrast alone where the rest was looked at. The script is put into a page once."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe())
     options = {"resultTypes": ["violations"]} | ({"runOnly": ["color-contrast"]} if contrast_alone else {})
@@ -52,7 +52,7 @@ def findings(page: Page, *, contrast_alone: bool = False) -> list[str]:
 
 
 def in_both_themes(page: Page) -> list[str]:
-    """What is grave on the page as it stands. What it is made of is the same in both themes; its colours are not."""
+    """Return what is grave on the page as it stands. What it is made of is the same in both themes; its colours are not."""
     themed(page, "light")
     found = findings(page)
     themed(page, "dark")

@@ -124,7 +124,7 @@ def pages(known: dict[str, object]) -> list[str]:
 
 
 def views(run_id: str) -> list[str]:
-    """What a page shows one at a time; the first of each is there where none is named."""
+    """Return what a page shows one at a time; the first of each is there where none is named."""
     run = reverse("run", args=[run_id])
     named = [f"{run}?view={name}" for name, _ in VIEWS[1:]] + [f"{run}?fold=off"]
     named += [f"{run}?view=events&events={name}" for name, _, _ in DENSITIES[1:]]

@@ -1,4 +1,4 @@
-"""Files on the start form: what is read of them, and those that nobody can read."""
+"""Files on the start form: what is read of them, and those that no reader can read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_files(page: Page) -> None:
 
 
 def unreadable_files(page: Page) -> None:
-    """Files that nobody can read, each with its sentence."""
+    """Files that no reader can read, each with its sentence."""
     page.locator("#text").fill("What does it cost?")
     given = {
         "scan.pdf": made.pdf(""),

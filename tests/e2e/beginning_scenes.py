@@ -24,7 +24,7 @@ from tests.people import member
 owner, ana, ben = owner_actor(), find_actor(member("ana.k", "editor")), find_actor(member("ben", "editor"))
 for actor in (owner, ana, ben):
     draft_of_fabric(actor=actor, name="research-desk")
-for n, edit in enumerate((PutEdit(("policy", "tau"), 0.8), Put(("policy", "budget", "run_usd_micros"), 250_000), Put(("title",), "Research desk, stricter"))):
+for n, edit in enumerate((PutEdit(("policy", "tau"), 0.8), PutEdit(("policy", "budget", "run_usd_micros"), 250_000), PutEdit(("title",), "Research desk, stricter"))):
     draft_change(actor=owner, name="research-desk", step=n, edits=[edit], what="a change")
 draft_from_template(actor=owner, template="payment-approval", where=installation(), name="invoice-desk", title="Invoice desk")
 draft_import(actor=ana, text="name: supplier-scores\\ntitle: Supplier scores\\n", name="supplier-scores")
@@ -40,7 +40,7 @@ editor_beat(actor=ana, fabric="research-desk", part="Budgets and limits")
 """
 
 VERA = "from tests.people import member; from fabric.services.actors import login_link_create; print(login_link_create(member('vera', 'viewer')))"
-"""Somebody who may only look, and a one-time link for her."""
+"""A viewer, and a one-time link for her."""
 
 
 def taken(page: Page) -> None:

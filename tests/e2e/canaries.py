@@ -67,7 +67,7 @@ def made(authority: str) -> dict[str, str]:
 
 
 def needles(values: Mapping[str, str]) -> dict[bytes, str]:
-    """What is looked for, each with its name: a value as it is, in base64 and percent-encoded."""
+    """Return what is looked for, each with its name: a value as it is, in base64 and percent-encoded."""
     found: dict[bytes, str] = {}
     for name, value in values.items():
         told = (
@@ -127,7 +127,7 @@ def of_processes(up: int) -> Iterator[tuple[str, bytes]]:
             raw = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             continue
-        # The variable of a tool is given to those who hand it out; nobody else has a place for it.
+        # The variable of a tool is given to those who hand it out; no other program has a place for it.
         yield f"/proc/{pid}/environ", b"\0".join(one for one in raw.split(b"\0") if not one.startswith(b"CANARY_TOOL="))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, BrowserType
 
 UNSEEN = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
-"""Features that give every window processes of their own: two lists below an address line that nobody types into, and a page that is not there yet."""
+"""Features that give every window processes of their own: two lists below an address line that no test types into, and a page that is not there yet."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--kiosk")
 """Nothing is drawn by a graphics card that is only played, and windows have no bars."""
 BEHIND = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
@@ -34,5 +34,5 @@ def launched(chromium: BrowserType) -> Browser:
 
 
 def still(browser: Browser, **options: Any) -> BrowserContext:
-    """A browser profile in whose pages nothing moves by itself: it would be drawn for nobody. A flag that says so is overruled by Playwright."""
+    """A browser profile in whose pages nothing moves by itself: no one would watch it. A flag that says so is overruled by Playwright."""
     return browser.new_context(**{"reduced_motion": "reduce", **options})

@@ -51,7 +51,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Visitor:
-    """Somebody at a browser, signed in; whatever the browser complains about is kept."""
+    """A member at a browser, signed in; the fixture keeps each complaint of the browser."""
 
     context: BrowserContext
     page: Page
@@ -76,7 +76,7 @@ def cookies() -> dict[str, StorageState]:
 
 @pytest.fixture
 def signed_in(installation: Installation, chromium: Browser, cookies: dict[str, StorageState]) -> StorageState:
-    """The cookies of somebody who is signed in, and whom no test signs out."""
+    """The cookies of a member who is signed in, and whom no test signs out."""
     if installation.base not in cookies:
         cookies[installation.base] = sign_in(installation, chromium)
     return cookies[installation.base]

@@ -41,7 +41,7 @@ from simulator.drills.services.drills import drill_ask
 def drilled(name, fabric, failure, tier, drive=True, **columns):
     asked = drill_ask(actor=owner_actor(), fabric=fabric, cells=[(failure, tier)], seed=20261117)
     mine = Drill.objects.filter(id=asked.drills[0])
-    # Nobody else is to take it: what drives drills in this installation takes whatever waits.
+    # No worker is to take it: what drives drills in this installation takes whatever waits.
     mine.update(status=Status.RUNNING, holder="pictures", started_at=database_us())
     if drive:
         came, kept = drill_drive(mine.get())

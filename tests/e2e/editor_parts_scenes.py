@@ -44,7 +44,7 @@ BARRED_WRONG = (
 NOBODY = BARRED.replace("name: barred\n", "name: nobody\n").replace("{reader: {usd", "{ghost: {tokens: 9000}, reader: {usd").replace(
     "['files:*']", "['mail:send']"
 )  # fmt: skip
-"""Caps of nobody, and a tool out of its agent's reach."""
+"""Caps of no agent, and a tool out of its agent's reach."""
 OF_AGENTS = {"barred": BARRED, "barred-wrong": BARRED_WRONG, "nobody": NOBODY}
 DRAFTS = {
     "rich": RICH,

@@ -1,4 +1,4 @@
-"""Somebody who extends a run's journal in a running installation, as its owner would: a process of its own, told line by line.
+"""A process that extends a run's journal in a running installation, as its owner would, line by line as it is asked.
 
 ``make LIKE COUNT STATE`` is answered with the new run's id, ``add COUNT SIZE`` with the seq that the journal reaches once all of it is committed.
 A run in state completed has a deep value as the content of its first event.

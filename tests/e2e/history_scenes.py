@@ -58,7 +58,7 @@ BROKEN = (Scene(f"{NAME}-without-figures", "/reviews/history"),)
 
 
 def filled(home: Installation) -> None:
-    """Decisions of six weeks, by three people and by nobody."""
+    """Decisions of six weeks, by three people and by none."""
     title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
@@ -67,5 +67,5 @@ def filled(home: Installation) -> None:
 
 
 def broken(home: Installation) -> None:
-    """What one of them showed cannot be read any more: figures by what noticed it are not to be had, the decisions are."""
+    """One of the journals cannot be read any more: figures by mechanism are not to be had, the decisions are."""
     home.stored("UPDATE fabric_review SET content = CAST('{not json' AS BLOB) WHERE score IS NOT NULL")

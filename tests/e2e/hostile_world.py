@@ -17,7 +17,7 @@ TOOL_PATH = "/look"
 
 
 def script(texts: Sequence[str]) -> Any:
-    """What the endpoint says as a model, and as a tool: the text of the run that asks, in each place where a text can stand."""
+    """Return what the endpoint says as a model, and as a tool: the text of the run that asks, in each place where a text can stand."""
 
     def said(asked: Received) -> Step:
         body = json.dumps(asked.body)

@@ -52,7 +52,7 @@ class Installation:
         return self.links.pop() if self.links else _link(self.manage("bootstrap"))
 
     def login_link_of(self, name: str) -> str:
-        """A one-time link for somebody new, who does not look after the installation."""
+        """A one-time link for a new member, who does not look after the installation."""
         uses = "from tests.people import member; from fabric.services.actors import login_link_create"
         said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/link#{said.split()[-1]}"
@@ -113,7 +113,9 @@ def _arguments(pid: int) -> list[str]:
 def installed(data: Path, **settings: str) -> Iterator[Installation]:
     """`manage.py up` over the directory, stopped by Ctrl-C at the end of the block. ``settings``: of its environment."""
     if not (data / FILE).exists():
-        copy_sqlite(clean_environment(), data)  # That `up` makes the tables itself: tests/console/test_prepare.py.
+        copy_sqlite(
+            clean_environment(), data
+        )  # That `up` makes the tables itself: tests/console/management/commands/test_prepare.py.
     port = free_port()
     named = {"FABRIC_DATA": str(data), "FABRIC_PORT": str(port)} | settings
     environ = clean_environment() | named

@@ -53,7 +53,7 @@ def many(home: Installation) -> str:
 
 
 def password_given(home: Installation, name: str) -> None:
-    """Has somebody sign in by a password from now on."""
+    """Lets a member sign in by a password from now on."""
     given = f"one = User.objects.get(username={name!r}); one.set_password({PASSWORD!r}); one.save()"
     home.manage("shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {given}")
 
@@ -85,7 +85,7 @@ def _removed(page: Page) -> None:
 
 
 def full(home: Installation) -> list[Scene]:
-    """What an owner sees of many."""
+    """Return what an owner sees of many."""
     ids = {str(name): f"/settings/members/{one}" for name, one in home.stored("SELECT name, id FROM fabric_member")}
     return [
         Scene("members", "/settings/members"),
@@ -113,7 +113,7 @@ def full(home: Installation) -> list[Scene]:
 
 
 def looking(home: Installation) -> list[Scene]:
-    """What somebody sees who is no owner."""
+    """Return what a member sees who is no owner."""
     ((one,),) = home.stored("SELECT id FROM fabric_member WHERE name = 'gunnar'")
     wrong = {"old": "not this one", "new-password": "password", "again": "password"}
     return [
@@ -126,7 +126,7 @@ def looking(home: Installation) -> list[Scene]:
 
 
 def stranger(invitation: str) -> list[Scene]:
-    """What somebody sees who is not signed in."""
+    """Return what a visitor sees who is not signed in."""
     wrong = {"name": "sam", "password": PASSWORD, "again": "something-else"}
     return [
         Scene("sign-in-page", "/login"),

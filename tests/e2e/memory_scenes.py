@@ -30,7 +30,7 @@ def new_key(page: Page, key: str, value: str) -> None:
         page.get_by_text("Write a key by hand").click()
     for name, text in (("key", key), ("value", value), ("why", "Told by the office.")):
         page.locator(f"#{name}-suppliers").fill(text)
-    page.get_by_role("button", name="Write it").click()
+    page.get_by_role("button", name="Write", exact=True).click()
 
 
 def remembered(page: Page, key: str, value: str) -> None:
@@ -42,7 +42,7 @@ def remembered(page: Page, key: str, value: str) -> None:
 
 def written_wrong(page: Page) -> None:
     page.locator("#value").fill("thirty days")
-    page.get_by_role("button", name="Write it").click()
+    page.get_by_role("button", name="Write", exact=True).click()
     page.locator("#e-value").wait_for()
 
 

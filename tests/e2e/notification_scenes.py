@@ -23,7 +23,7 @@ MANY = 12
 
 @contextmanager
 def telling(data: Path) -> Iterator[Installation]:
-    """An installation that tells a mailbox and a webhook, another webhook that is gone for good, and one where nobody listens."""
+    """An installation that notifies a mailbox and a webhook, another webhook that is gone for good, and one where no server listens."""
     with ExitStack() as stack:
         mail = stack.enter_context(mail_server())
         takes, gone = (stack.enter_context(webhook_receiver()) for _ in range(2))
@@ -66,7 +66,7 @@ def sent_again(page: Page) -> None:
 
 
 def sent_already(page: Page) -> None:
-    """The page was loaded before somebody else's attempt arrived: the button sends what was sent."""
+    """The page was loaded before another attempt arrived: the button sends what was sent."""
     form = page.locator("form[action$=resend]").first
     sent = page.locator("tr", has=page.locator("[data-tone=ok]")).first.get_attribute("id") or ""
     form.evaluate("(form, id) => { form.action = `/notifications/${id}/resend`; }", sent.removeprefix("n-"))

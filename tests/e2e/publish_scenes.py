@@ -9,7 +9,7 @@ from tests.e2e.scenes import Scene
 
 DRAFTS = """
 from fabric.models import ChangeRequest
-from fabric.services import drafts
+from fabric.services.drafts import changes as drafts
 from fabric.services.drafts.change_requests import change_approve, change_request_open
 from fabric.services.drafts.publication import draft_request
 from fabric.services.fabrics.revisions import fabric_publish
@@ -80,7 +80,7 @@ def _unfolded(page: Page) -> None:
 
 
 def scenes(ids: dict[str, str]) -> list[Scene]:
-    """What an owner sees."""
+    """Return what an owner sees."""
     return [
         Scene("publish-clean", "/fabrics/ledger/draft/publish", _unfolded),
         Scene("publish-drilled", "/fabrics/ledger/draft/publish", _drilled),

@@ -88,7 +88,7 @@ RULED = (
     .replace("tools:\n", "tools:\n  - {name: calculator}\n", 1)
     .replace("tools: [pay]", "tools: [pay, calculator]")
 )
-"""A rule asks about its call, in whose place somebody may have another one made."""
+"""A rule asks about its call, in whose place a reviewer may have another one made."""
 COSTLY = FABRIC.format(
     name="dear",
     title="Dear desk",
@@ -103,7 +103,7 @@ UNPLANNED = FABRIC.format(
     options="{script: off_schema}",
     budget=1_000_000,
 ).replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:")
-"""In high-stakes nobody is asked about a plan that is none: its runs end, and leave a follow-up."""
+"""In high-stakes no person is asked about a plan that is none: its runs end, and leave a follow-up."""
 HIGH_STAKES = "high_stakes"
 
 EMPTY = (
@@ -163,13 +163,13 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
 def _held(home: Installation, review: str, holder: str, now: int) -> None:
     columns = "review, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from"
     home.stored(
-        f"INSERT INTO fabric_review_claim ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_review WHERE id = ?",
+        f"INSERT INTO fabric_review_assignment ({columns}) SELECT id, workspace_id, run_id, ?, 1, ?, ?, '', '' FROM fabric_review WHERE id = ?",
         *(holder, now, now + 3_600_000_000, review),
     )
 
 
 def _told(home: Installation, review: str, now: int) -> None:
-    """Who was told of a review: one that took it, one that is tried again, one that was given up, one for whom it was over."""
+    """Notifications of a review: one that arrived, one that is tried again, one that was given up, one that was over."""
     columns = "id, workspace_id, run_id, seq, told, channel, target, member, shown, content, at, state, attempts, attempts_before, made_at, next_at, held_until, sent_at, error"
     rows = (
         ("review", "email", "ana.kowalczyk", "sent", 1, now - 3_000_000_000, ""),
@@ -256,7 +256,7 @@ def taken_back(page: Page) -> None:
 
 
 def too_late(home: Installation, review: str, page: Page) -> None:
-    """Somebody else answers while this one still writes."""
+    """A colleague answers while this reviewer still writes."""
     edited(page)
     page.locator("#message").fill("The assessor states 40 on page 3.")
     home.stored(

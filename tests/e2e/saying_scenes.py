@@ -35,7 +35,7 @@ policy:
   budget: {run_usd_micros: 1000000}
 reviewers: [owner]
 """
-"""Its first turn waits for a person before its call goes out: a turn in flight for as long as somebody wants."""
+"""Its first turn waits for a person before its call goes out: a turn in flight for as long as a test wants."""
 SAID = (
     "The VAT on this invoice is 23 percent, not 21: the customer moved to Portugal in May.",
     "Please leave the shipping out of it.\nThat was refunded last week.",
@@ -44,7 +44,7 @@ TOO_LONG = "The customer has written a very long letter. " * 450
 
 
 def talked(home: Installation, page: Page) -> dict[str, str]:
-    """Runs in whose conversation nobody, somebody, and somebody long ago said something; their ids."""
+    """Runs in whose conversation no person, a person, and a person long ago said something; their ids."""
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
     home.publish(TALK)
@@ -84,6 +84,6 @@ def scenes(ids: dict[str, str]) -> Iterator[Scene]:
 
 
 def looking(ids: dict[str, str]) -> Iterator[Scene]:
-    """The same for somebody who may only look."""
+    """The same for a viewer."""
     yield Scene("say-looking", f"/runs/{ids['waits']}?view=cost")
     yield Scene("say-looking-alone", f"/runs/{ids['waits']}/say")

@@ -1,4 +1,4 @@
-"""What the pictures show: every page of a running installation, empty, full and failing, and how each comes to be."""
+"""The pictures show every page of a running installation, empty, full and failing, and how each comes to be."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def wrong_request(page: Page) -> None:
 
 
 def wrong_everywhere(page: Page) -> None:
-    """What the browser's own checks would hold back is sent all the same."""
+    """The form sends what the browser's own checks would hold back."""
     page.locator("#text").fill("x" * 70_000)
     page.locator("#session_key").fill("x" * 201)
     page.locator("#documents").set_input_files(

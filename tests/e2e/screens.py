@@ -91,7 +91,7 @@ def worker_stopped(camera: Camera) -> Iterator[str]:
             page.get_by_role("button", name="Start the run").click()
             page.wait_for_url("**/runs/*")
             run_id = re.split(r"[/?]", page.url)[-1]
-            page.locator("#nobody-works .banner").wait_for(timeout=1_000 * LEASE_S)
+            page.locator("#no-worker .banner").wait_for(timeout=1_000 * LEASE_S)
         yield run_id
     finally:
         os.kill(worker, signal.SIGCONT)
@@ -150,7 +150,7 @@ def round_of(camera: Camera, desk: str) -> None:
 
 
 def told_round(camera: Camera) -> None:
-    """What is told outside the console: nothing yet, then all that can become of it."""
+    """Notifications outside the console: none yet, then all that can become of one."""
     camera.state = signed_in(camera, camera.home.login_link())
     camera.shoot(notification_scenes.NOTHING_YET)
     with camera.page() as page:
@@ -178,7 +178,7 @@ def history_round(camera: Camera) -> None:
 
 
 def members_round(camera: Camera) -> None:
-    """Who belongs to an installation: the owner alone, then many, as an owner, somebody else and a stranger see them."""
+    """The members of an installation: the owner alone, then many, as an owner, another member and a stranger see them."""
     home = camera.home
     camera.state = signed_in(camera, home.login_link())
     camera.shoot(member_scenes.ALONE)
@@ -193,7 +193,7 @@ def members_round(camera: Camera) -> None:
 
 
 def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
-    """Models and prices: nothing named, then all that there can be, as an owner and somebody else see it."""
+    """Models and prices: nothing named, then all that there can be, as an owner and another member see it."""
     home = camera.home
     camera.state = signed_in(camera, home.login_link())
     with unpublished(home):
@@ -213,7 +213,7 @@ def editor_round(camera: Camera) -> None:
 
 
 def beginning_round(camera: Camera) -> None:
-    """How fabrics begin: nothing is there, then much, as an owner and somebody else who only looks see it."""
+    """How fabrics begin: nothing is there, then much, as an owner and a viewer see it."""
     home = camera.home
     camera.state = signed_in(camera, home.login_link())
     with unpublished(home):
@@ -243,7 +243,7 @@ def topologies_round(camera: Camera) -> None:
 
 
 def saying_round(camera: Camera) -> None:
-    """What people say in conversations, as an owner and somebody else who only looks see it."""
+    """Words of people in conversations, as an owner and a viewer see them."""
     home = camera.home
     camera.state = signed_in(camera, home.login_link())
     with camera.page() as page:

@@ -1,4 +1,4 @@
-"""A whole installation whose endpoint, tool and webhook tell every secret back: none stands anywhere where somebody could read it."""
+"""The endpoint, tool and webhook of a whole installation repeat every secret: no place that a person could read has one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(json.loads(said.getvalue())["token"])
 
 
 def told(one: Received) -> Step:
-    """Whatever it was sent, back; as a model it has a tool called first, and tells everything in its answer."""
+    """The endpoint sends back what it was sent; as a model it has a tool called first, and tells everything in its answer."""
     back = json.dumps({"you sent": one.headers, "again": base64.b64encode(repr(one.headers).encode()).decode()})
     if one.path.startswith("/hook"):
         return Step(status=500, body=back.encode())

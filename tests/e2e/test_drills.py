@@ -121,7 +121,7 @@ def test_the_player_goes_by_keys_and_plays_by_itself_and_each_moment_has_an_addr
 
 def test_no_key_is_lost_while_an_answer_of_the_player_is_on_its_way(visit):
     page, held = visit(NOWHERE).page, []
-    # Before the page is there: one that is open learns a little later that somebody looks at its requests, and one sent by then is not told.
+    # Before the page is there: an open page learns a little later that a test looks at its requests, and does not report one sent by then.
     page.route("**/drills/*?at=2", lambda route: held.append(route))  # noqa: PLW0108  # Playwright marks what it is given.
     page.route("**/drills/*?at=5", lambda route: None)  # Never answered.
     opened(page, "unsafe output, low-latency interactive", UNSAFE)
@@ -135,7 +135,7 @@ def test_no_key_is_lost_while_an_answer_of_the_player_is_on_its_way(visit):
     held.pop().continue_()
     at_moment(page, 4)
     page.wait_for_url("**?at=4")
-    # What somebody clicks on meanwhile is where they want to be, whatever comes of what they asked for before.
+    # A person is where they clicked meanwhile, whatever comes of what they asked for before.
     with page.expect_request("**/drills/*?at=5"):
         page.keyboard.press("ArrowRight")
     page.locator("#player-first").click()
@@ -231,7 +231,7 @@ def test_what_failed_in_a_real_run_is_kept_as_a_scenario(visit, installation):
     assert page.locator("#panel-head .badge").first.inner_text() == "Aborted"
     run = f"/runs/{page.url.partition('/runs/')[2].partition('?')[0]}"
     page.get_by_role("link", name="Save as a scenario").click()
-    page.get_by_role("heading", name="What goes wrong again").wait_for()
+    page.get_by_role("heading", name="Repeated failures").wait_for()
     page.get_by_label("Name").fill("off-schema-again")
     page.get_by_role("button", name="Save it").click()
     flash(page, "off-schema-again is in the library")

@@ -1,6 +1,6 @@
 """A first fabric, from a template to the result of its first run: in a handful of steps, by mouse and by keyboard alone; and how fast it is checked while one types.
 
-Steps are counted as somebody counts them who sits there: a click, a field that is filled in, a key that leads on. The figures are printed (``-s``), not asserted.
+Steps are counted as the person counts them who sits there: a click, a field that is filled in, a key that leads on. The figures are printed (``-s``), not asserted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TYPED = "A first fabric of somebody who has never seen one before."
 
 @dataclass
 class Steps:
-    """What somebody does, in order."""
+    """The steps of an author, in order."""
 
     page: Page
     done: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What somebody does in the first minutes, in a real browser against the real thing."""
+"""A new member's first minutes, in a real browser against the real thing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_child_runs_appear_on_an_open_page_and_are_followed_to_their_end(visit, 
 
 
 def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
-    """The run waits for a person until there is nobody to tell the page, and goes on then."""
+    """The run waits for a person until no process is left to tell the page, and goes on then."""
     visitor = visit(NOWHERE)
     start(visitor, "doubtful")
     visitor.page.locator("article.review").wait_for()

@@ -79,7 +79,7 @@ class Follower:
 
     @property
     def rows(self) -> list[tuple[int, int]]:
-        """What the list stands for, in its order: rows, and ranges behind links."""
+        """Return what the list stands for, in its order: rows, and ranges behind links."""
         ranges = "rows => rows.map(({dataset}) => [Number(dataset.seq ?? dataset.first), Number(dataset.seq ?? dataset.last)])"
         return [(first, last) for first, last in self.page.eval_on_selector_all("#events-rows tr", ranges)]
 
@@ -169,7 +169,7 @@ def test_a_network_that_went_before_anything_was_said(visit, installation, feede
 
 @pytest.mark.parametrize("jump_s", [3_600, -7_200])
 def test_a_clock_that_is_set_while_the_page_is_open(follower, feeder, jump_s):
-    """Somebody sets it, or it was asleep: nothing is lost, and what is said of the age becomes true again."""
+    """An operator sets the clock, or the machine was asleep: nothing is lost, and what the page says of the age becomes true again."""
     page = follower.page
     feeder.begin(20)
     page.clock.set_system_time(time.time() + jump_s)
@@ -228,7 +228,7 @@ def test_a_page_out_of_the_browsers_own_keeping_is_made_anew(follower, feeder):
 
 @contextmanager
 def plain_chromium(profile: str) -> Iterator[str]:
-    """A Chromium that nobody told to keep every tab visible; the address it is driven at."""
+    """A Chromium that does not keep every tab visible; the address it is driven at."""
     path = chromium_path()
     assert path is not None
     command = [

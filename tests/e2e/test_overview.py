@@ -159,7 +159,7 @@ def test_it_answers_without_javascript(visit):
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_an_address_points_at_a_cell_of_the_decision_table(visit, width):
-    """What a run's inspector links to; without script, and beside the column that stays where it is."""
+    """A run's inspector links to them; without script, and beside the column that stays where it is."""
     page = visit(NOWHERE, viewport={"width": width, "height": 700}, java_script_enabled=False).page
     page.goto("/fabrics/research-desk/r1?tab=table#cell-unsafe_output-high_stakes")
     assert page.locator(".tabs [aria-current=page]").inner_text().startswith("Decision table")

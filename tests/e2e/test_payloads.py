@@ -64,7 +64,7 @@ class Listener(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[str]:
-    """Where nobody should come: host and port."""
+    """Where no request should come: host and port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Listener)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

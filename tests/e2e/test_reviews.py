@@ -36,7 +36,7 @@ def review(visit, installation):
 
 
 def answers(installation, review):
-    """What was sent about a review, and whether it was taken back."""
+    """Return what was sent about a review, and whether it was taken back."""
     rows = installation.stored(
         "SELECT body, consumed_seq FROM fabric_inbox WHERE input_id LIKE ? ORDER BY created_at",
         f"decision:{review}:%",
@@ -231,7 +231,7 @@ def test_claim_next_and_on_to_the_next_by_keys(visit, installation, review):
 
 
 def parts(page):
-    """What stands in the rows of the order, each by its part."""
+    """Return what stands in the rows of the order, each by its part."""
     return page.locator(".nest-items > li").evaluate_all(
         "rows => rows.map(row => row.querySelector('input.input').value)"
     )

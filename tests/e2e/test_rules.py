@@ -38,7 +38,7 @@ def told(page: Page, *sentences: str) -> None:
 
 
 def leads(page: Page) -> Locator:
-    """What the picture says that leads to the end, as rows of its table."""
+    """Return what the picture says that leads to the end, as rows of its table."""
     return page.locator("section[aria-labelledby=h-links] tr", has_text="end of the conversation")
 
 

@@ -1,4 +1,4 @@
-"""A run's events in a real browser: appended while somebody reads, picked by key, opened step by step, copied."""
+"""A run's events in a real browser: appended while a person reads, picked by key, opened step by step, copied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def like(installation):
 
 @dataclass
 class Looking:
-    """Somebody at a run of so many events, which another process adds to."""
+    """A person at a run of so many events, which another process adds to."""
 
     visitor: Visitor
     run_id: str
@@ -59,7 +59,7 @@ class Looking:
 
 @pytest.fixture
 def looking(visit, feeder, like):
-    """Makes runs of so many events with somebody in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
+    """Makes runs of so many events with a person in front of them: ``looking(50)`` goes on, ``looking(50, ended=True)`` has ended."""
 
     def make(count: int, *, ended: bool = False, **options: object) -> Looking:
         return Looking(visit(NOWHERE, **options), feeder.make(like, count, "completed" if ended else "running"), feeder)
@@ -74,7 +74,7 @@ def at_end(page):
 
 
 def covered(page):
-    """What the list stands for, in its order: seqs of rows, and the ranges behind its links."""
+    """Return what the list stands for, in its order: seqs of rows, and the ranges behind its links."""
     return page.eval_on_selector_all(
         "#events-rows tr",
         "rows => rows.map(r => [Number(r.dataset.seq ?? r.dataset.first), Number(r.dataset.seq ?? r.dataset.last)])",
@@ -82,7 +82,7 @@ def covered(page):
 
 
 def whole(ranges):
-    """Whether they follow each other without a hole, a double or disorder."""
+    """Return True if they follow each other without a hole, a double or disorder."""
     return all(first == last_before + 1 for (_, last_before), (first, _) in pairwise(ranges))
 
 

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def beside(page):
-    """What stands around the list of events: how many there are, in the tabs too, and where one would begin to read."""
+    """Return what stands around the list of events: how many there are, in the tabs too, and where one would begin to read."""
     counts = [page.locator(place).text_content() for place in ("#events-shown", "#events-all", ".tabs")]
     marks = page.locator("#landmarks li").evaluate_all(
         "all => all.map(li => [li.innerText, li.dataset.tone, ...['href', 'hx-get', 'data-press'].map(n => li.firstElementChild.getAttribute(n))])"

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def changed(installation: Installation, run_id: str, state: str) -> None:
-    """The run's row as a journal writer would leave it: the page must see it, whoever wrote it."""
+    """The run's row as a journal writer would leave it: the page must see it from any writer."""
     with closing(sqlite3.connect(Path(installation.environ["FABRIC_DATA"]) / "fabric.sqlite3", timeout=30)) as opened:
         opened.execute("UPDATE fabric_run SET state = ?, last_seq = last_seq + 1 WHERE id = ?", (state, run_id))
         opened.commit()
 
 
 def begin(visitor: Visitor, text: str) -> str:
-    """The id of a run that somebody starts in another tab; it goes on until it waits for a person."""
+    """The id of a run that a member starts in another tab; it goes on until it waits for a person."""
     page = visitor.context.new_page()
     page.goto("/start")
     page.get_by_role("radio", name=re.compile("doubtful")).check()
@@ -143,7 +143,7 @@ def test_the_list_works_without_script(visit, first):
     assert page.locator(f"#run-{first}").count() == 1
     page.locator("#add-filter summary").click()
     page.get_by_label("Value").fill("failed")
-    page.get_by_label("How").select_option("not")
+    page.get_by_label("Comparison").select_option("not")
     page.get_by_role("button", name="Add the filter").click()
     page.wait_for_url("**/runs?q=state%3Awaiting+-state%3Afailed")
     with page.expect_navigation():

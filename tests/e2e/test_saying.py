@@ -1,4 +1,4 @@
-"""Somebody says something in a conversation, by keyboard alone: it waits for the turn in flight, and whoever speaks next has read it."""
+"""A member writes in a conversation, by keyboard alone: the message waits for the turn in flight, and the next speaker has read it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_sign_that_a_keyboard_has_behind_altgr_is_that_sign(visit):
 
 
 def test_keys_of_a_run_press_what_its_page_shows(visit, waiting):
-    """What there is to press is the run page's; a key whose thing is not there, or hidden, does nothing."""
+    """The run page has all that there is to press; a key whose thing is not there, or hidden, does nothing."""
     page = visit(NOWHERE).page
     page.goto(waiting)
     for key, shown in (("c", "Cost"), ("y", "Graph"), ("v", "Events"), ("t", "Timeline")):

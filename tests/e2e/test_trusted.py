@@ -38,7 +38,7 @@ def test_no_text_becomes_elements_or_a_script(visit):
 
 
 def test_htmx_begins_when_it_has_the_policy(visit):
-    """What comes in on a socket before is refused by the browser, and is lost."""
+    """The browser refuses what comes in on a socket before, and it is lost."""
     page = visit(NOWHERE).page
     waiting: list[Route] = []
 

@@ -150,7 +150,7 @@ def test_a_review_is_in_one_hand_at_a_time(people, installation):
     assert (code, "ana" in said) == (2, True), said
     # Her network is away, so that her page cannot keep the lease.
     ana.route("**/beat", lambda route: route.abort())
-    installation.stored("UPDATE fabric_review_claim SET lease_until = 1 WHERE review = ?", review)
+    installation.stored("UPDATE fabric_review_assignment SET lease_until = 1 WHERE review = ?", review)
     ben.goto(f"/reviews/{review}")
     ben.keyboard.press("c")
     ben.get_by_text("taken over from ana").wait_for()

@@ -27,7 +27,7 @@ SECOND: Mapping[str, str] = {
     "graph": "billing",
     "debate": "sceptic",
 }
-"""Whose model is slow, or gives no answer: somebody who works after others have."""
+"""An agent that works after others have, and whose model is slow or gives no answer."""
 WRONG: Mapping[str, tuple[tuple[str, str], ...]] = {
     "sop": (("reads: [1]", "reads: [1, 4, 9]"), ("- agent: lawyer", "- agent: notary")),
     "handoff": (("database: [network, application]", "database: [network, storage, database]"),),

@@ -30,7 +30,7 @@ RESTING = {"completed", "stopped", "failed", "aborted", "cancelled", "waiting"}
 
 @dataclass
 class Installation:
-    """What a test does with it."""
+    """A test's work with it."""
 
     actor: Actor
     host: RunHost

@@ -1,4 +1,4 @@
-"""Whoever is told: a mail server and a web server on loopback that take what comes, refuse what they are told to, and keep all of it."""
+"""Receivers of notifications: a mail server and a web server on loopback that take what comes, refuse what they are asked to, and keep all of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mailbox:
     data: str = "250 taken"
     """What it answers a message; one that does not begin with 2 is not kept."""
     hangs_up: bool = False
-    """True: whoever greets it is left alone."""
+    """True: the server leaves each client that greets it without an answer."""
 
 
 class _Smtp(socketserver.StreamRequestHandler):
@@ -98,7 +98,7 @@ class Receiver:
     """What it answers, in turn; then 204."""
     arrived: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
-    """While it is not set, nobody is answered."""
+    """While it is not set, no client gets an answer."""
 
 
 class _Http(BaseHTTPRequestHandler):

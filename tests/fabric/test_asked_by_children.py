@@ -1,4 +1,4 @@
-"""Whoever answers models is told whether the run that asks was spawned by another one, as its lineage says."""
+"""A model's answerer learns whether the run that asks was spawned by another one, as its lineage says."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def fabric(peers: tuple[str, ...]) -> dict[str, str]:
 
 
 def passes_on(received: Received, peers: tuple[str, ...], brief: str) -> Step:
-    """Whoever is asked hands over to the next, and gives up where its handover was refused."""
+    """The agent that is asked hands over to the next, and gives up where its handover was refused."""
     who = received.body["messages"][0]["content"].removeprefix("You are ").partition(".")[0]
     if not received.body.get("tools") or received.body["messages"][-1]["role"] == "tool":
         return answer(json.dumps({"text": "I do not know.", "citations": []}))

@@ -71,7 +71,7 @@ def after(count: int, first: TURN) -> TURN:
 
 @dataclass
 class Seen:
-    """What came of it, the endpoint's own counts included."""
+    """The outcome of a run, the endpoint's own counts included."""
 
     row: Any
     events: list[Any]
@@ -197,7 +197,7 @@ def spawning(seen: Seen) -> None:
 
 
 def withheld(seen: Seen) -> None:
-    """Nothing of it stands where somebody reads."""
+    """Nothing of it stands where a person reads."""
     assert seen.row.state == "completed"
     assert "This cannot be answered here." in json.dumps(seen.site.outcome(seen.row.id))
     assert "credentials" in json.dumps([event.fact for event in seen.events])
@@ -281,7 +281,7 @@ SCENARIOS = (
     *("HTML, empty answer", "well-behaved"),
 )  # fmt: skip
 """The comparison's scenarios, in its order."""
-OURS = ("503 until the node runs again", "spends within its cap")  # Of nobody else.
+OURS = ("503 until the node runs again", "spends within its cap")  # Of no other run.
 
 
 def test_every_scenario_has_its_rows_or_says_why_not():

@@ -25,7 +25,7 @@ NESTED = {
 
 
 def plans_for_the_next(received: Received, wide: int) -> Step:
-    """A plan of so many briefs for the lead below whoever asks."""
+    """A plan of so many briefs for the lead below the planner that asks."""
     who = received.body["messages"][0]["content"].removeprefix("You are ").partition(".")[0]
     below = (*LEADS, "worker")[LEADS.index(who) + 1 if who in LEADS else 0]
     briefs = [{"agent": below, "title": f"Part {part}", "instructions": f"Do part {part}."} for part in range(wide)]
@@ -33,7 +33,7 @@ def plans_for_the_next(received: Received, wide: int) -> Step:
 
 
 def decided(seen: Seen) -> list[Any]:
-    """What was decided about in the run and in all below it."""
+    """Return what was decided about in the run and in all below it."""
     ids = Run.objects.order_by("created_at").values_list("id", flat=True)
     return [
         one.fact["cause"] for run_id in ids for one in seen.site.events(str(run_id)) if one.kind == "reaction_decided"
@@ -41,7 +41,7 @@ def decided(seen: Seen) -> list[Any]:
 
 
 def holds(seen: Seen) -> None:
-    """Nobody works, the cause is named at the top, and whoever was refused says whose run it is and under which root."""
+    """No agent works, the cause is named at the top, and the refused run says whose run it is and under which root."""
     assert seen.row.state in ("failed", "aborted")
     assert len(seen.requests) <= 10
     assert "worker" not in {request.agent for request in seen.requests}

@@ -88,7 +88,7 @@ def test_a_run_goes_end_to_end_over_real_http(settings: Any) -> None:
 def test_a_bad_endpoint_ends_the_run_with_a_sentence(
     settings: Any, script: Any, words: str, deadlines: dict[str, str]
 ) -> None:
-    """Whatever answers, the run ends truthfully: never an exception, never a silent success."""
+    """The run ends truthfully with any answer: never an exception, never a silent success."""
     row, events, _ = run_against(settings, script, **deadlines)
     assert row.state in ("failed", "aborted"), (row.state, row.reason)
     assert words in row.reason.lower(), row.reason
@@ -144,7 +144,7 @@ def test_a_missing_key_is_said_before_any_request(settings: Any) -> None:
 
 
 def test_nul_and_lone_surrogates_are_stored_as_replacement_characters(settings: Any) -> None:
-    """What no database can hold is replaced, and the event says so."""
+    """The writer replaces what no database can hold, and the event says so."""
     row, events, _ = run_against(settings, [unfit_text()])
     assert row.state in ("failed", "aborted", "completed")
     said = [event for event in events if event.kind == "model_answered"]

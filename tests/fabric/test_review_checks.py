@@ -1,4 +1,4 @@
-"""What the database does not take of a review, whoever writes it: an answer by somebody whose own it is, or by one person twice."""
+"""The database refuses of a review, from any writer, an answer by the person whose own it is, and two by one person."""
 
 import pytest
 from django.db import IntegrityError, transaction

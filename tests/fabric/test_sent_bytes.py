@@ -1,4 +1,4 @@
-"""What is sent to a model is what the journal says: a whole run over HTTP, each request's body held, byte by byte, against the one rebuilt from its events."""
+"""A model is sent what the journal says: a whole run over HTTP, each request's body compared, byte by byte, with the one rebuilt from its events."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console.site.requests.slow_clients import HEAD_S
 from tests.console.bad_clients import LARGE, SENDERS, SLOW, Slow, posted
-from tests.console.web_servers import WebServer, serving
+from tests.console.serving import WebServer, serving
 
 HEAD = "| clients | what became of them | honest requests meanwhile: served, slowest | memory of the web server |\n|---|---|---|---|"
 

@@ -25,7 +25,7 @@ from tests.hostile.texts import GOOD, MOST, filled, numbered, scenario
 
 
 def fabric(text: str) -> str:
-    """What is said of a fabric's YAML."""
+    """Return what is said of a fabric's YAML."""
     try:
         fabric_read(text)
     except Refused as refused:
@@ -34,7 +34,7 @@ def fabric(text: str) -> str:
 
 
 def body(text: str) -> str:
-    """What is said of the body of a request."""
+    """Return what is said of the body of a request."""
     try:
         read_json(text.encode(), "application/json")
     except Problem as problem:
@@ -43,12 +43,12 @@ def body(text: str) -> str:
 
 
 def answer(text: str) -> str:
-    """What is said of a model's answer."""
+    """Return what is said of a model's answer."""
     return parse_json_object(text)[1] or "it can be read"
 
 
 def dot(text: str) -> str:
-    """What is said of a graph."""
+    """Return what is said of a graph."""
     try:
         dot_read(text)
     except DotProblem as problem:
@@ -78,7 +78,7 @@ def json_path(text: str) -> str:
 
 
 def openapi(text: str) -> str:
-    """What is said of an API's document, and of what becomes of it."""
+    """Return what is said of an API's document, and of what becomes of it."""
     try:
         build_tools(read_document(text, origin="api"))
     except Refused as refused:
@@ -87,7 +87,7 @@ def openapi(text: str) -> str:
 
 
 def schedule(text: str) -> str:
-    """What is said of a time."""
+    """Return what is said of a time."""
     try:
         return str(when(text).find_next(0))
     except Refused as refused:
@@ -95,7 +95,7 @@ def schedule(text: str) -> str:
 
 
 def template(text: str) -> str:
-    """What is said of an address with places."""
+    """Return what is said of an address with places."""
     return "\n".join(templates.problems(text)) or "it can be read"
 
 

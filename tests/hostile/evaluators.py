@@ -32,7 +32,7 @@ SPEC = fabric_read(SMALL).spec
 
 
 def expression(text: str) -> str:
-    """What is said of an expression: when it is compiled, at publication, and when it is asked."""
+    """Return what is said of an expression: when it is compiled, at publication, and when it is asked."""
     try:
         program = compile_program(text)
     except ExpressionProblem as problem:
@@ -43,7 +43,7 @@ def expression(text: str) -> str:
 
 
 def policy(text: str) -> str:
-    """What is said of a policy."""
+    """Return what is said of a policy."""
     try:
         gates = Gates(policies=(CedarPolicy(name="own", text=text),))
     except ValidationError as error:
@@ -54,7 +54,7 @@ def policy(text: str) -> str:
 
 
 def pattern(text: str) -> str:
-    """What is said of a pattern of a guardrail, and how much it finds."""
+    """Return what is said of a pattern of a guardrail, and how much it finds."""
     try:
         look = NamedPattern("own", compile_pattern(text))
     except PatternProblem as problem:
@@ -68,12 +68,12 @@ def guarded(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """What is left of a text in which what the shipped guardrails find is masked."""
+    """Return what is left of a text in which what the shipped guardrails find is masked."""
     return str(redact_value(text, [one for rule in SHIPPED for one in compile_patterns(rule)]))
 
 
 def schema(text: str) -> str:
-    """What is said of an output schema that is nested so deep."""
+    """Return what is said of an output schema that is nested so deep."""
     made: dict[str, object] = {"type": "object"}
     for _ in range(int(text)):
         made = {"anyOf": [made, {"type": "null"}]}
@@ -83,7 +83,7 @@ def schema(text: str) -> str:
 
 
 def attachment(text: str) -> str:
-    """What is said of a table that somebody attaches."""
+    """Return what is said of a table that a member attaches."""
     documents, problems = read_all([("a.csv", text.encode())])
     return "\n".join(map(str, problems)) or f"{len(documents)} is taken"
 

@@ -11,7 +11,7 @@ from tests.simulator.drills.management.sources import source
 
 
 def scenario(text: str) -> str:
-    """What is said of a scenario: every mistake, one a line."""
+    """Return what is said of a scenario: every mistake, one a line."""
     try:
         importable(text)
     except Refused as refused:

@@ -20,7 +20,7 @@ class Client:
         self.version = self._read()["version"]
 
     def play(self, url: str, **case: Any) -> Any:
-        """What became of one run of its agent against that base URL: text, looked, agent, tokens; or error and words."""
+        """Return what became of one run of its agent against that base URL: text, looked, agent, tokens; or error and words."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(case | {"url": url}) + "\n")
         self._process.stdin.flush()

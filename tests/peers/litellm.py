@@ -88,7 +88,7 @@ class Proxy:
         return found
 
     def ask(self, spoken: Spoken, key: str, request: ModelRequest, within_s: float = 60.0) -> Any:
-        """What the product's adapter for a protocol says, pointed at the proxy; one that hangs raises instead."""
+        """Return what the product's adapter for a protocol says, pointed at the proxy; one that hangs raises instead."""
         port = self._ports.get((spoken.name, spoken.base, key))
         if port is None:
             port = spoken.adapter(Endpoint(f"http://{self.where}{spoken.base}", "", key))

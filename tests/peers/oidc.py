@@ -1,4 +1,4 @@
-"""A certified provider of identities as a process, and a browser of somebody who signs in there."""
+"""A certified provider of identities as a process, and a browser of a person who signs in there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OidcServer:
     accounts: Path
 
     def has(self, **people: Mapping[str, Any]) -> None:
-        """From now on these people are there and nobody else."""
+        """From now on these people are there and no others."""
         self.accounts.write_text(json.dumps(people))
 
 
@@ -45,7 +45,7 @@ def oidc_server(folder: Path, back: str) -> Iterator[OidcServer]:
 
 
 def sign_in_at(address: str, who: str, back: str, cookies: httpx.Cookies | None = None) -> str:
-    """Where the provider leads back to, after somebody has signed in and agreed on its own pages."""
+    """Where the provider leads back to, after a person has signed in and agreed on its own pages."""
     with httpx.Client(cookies=cookies, timeout=20, trust_env=False) as browser:
         answer = browser.get(address)
         for _ in range(HOPS_MAX):

@@ -34,7 +34,7 @@ def between(tmp_path_factory: Any) -> Any:
 
 
 def pairs(found: list[tuple[str, str]]) -> Any:
-    """What the product speaks, and what the proxy asks."""
+    """Return what the product speaks, and what the proxy asks."""
     given = [(BEDROCK_FRONT if front == "bedrock" else FRONTS[front], behind) for front, behind in found]
     return pytest.mark.parametrize(("front", "behind"), given, ids=[f"{front} to {behind}" for front, behind in found])
 
@@ -56,7 +56,7 @@ fronts = pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)
 
 
 def ask(between: Proxy, front: Spoken, behind: str, script: Any, *, key: str = KEY, **changed: Any) -> tuple[Any, Any]:
-    """What the adapter makes of it, and the requests that came to the endpoint."""
+    """Return what the adapter makes of it, and the requests that came to the endpoint."""
     between.script = script
     before = len(between.received)
     options = dict(front.options) | ({"stream": True} if changed.get("streamed") else {})

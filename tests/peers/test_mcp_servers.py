@@ -27,7 +27,7 @@ PART_CHARS_MAX = 400
 
 
 def asked(server: McpServer, *calls: tuple[str, Any]) -> list[Any]:
-    """What became of calls in one session, and what the adapter says that the server offers."""
+    """Return what became of calls in one session, and what the adapter says that the server offers."""
     port = runner(server)
 
     async def scene() -> list[Any]:

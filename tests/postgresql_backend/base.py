@@ -1,4 +1,4 @@
-"""What Django loads: the same as its own, but for the statements that empty the tables, and for how the test's database goes."""
+"""Django loads this backend: the same as its own, but for the statements that empty the tables, and for how the test's database goes."""
 
 from collections.abc import Sequence
 from typing import Any

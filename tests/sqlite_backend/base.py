@@ -1,4 +1,4 @@
-"""What Django loads: the same as its own, but for the one statement list that empties the tables."""
+"""Django loads this backend: the same as its own, but for the one statement list that empties the tables."""
 
 from typing import Any
 

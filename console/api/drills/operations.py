@@ -1,7 +1,7 @@
-"""Operations on drills: coverage of a fabric's cells, starting drills, and stopping them.
+"""Operations on drills: coverage of a fabric's cells, starting and stopping drills, results as files, the drill stop.
 
-Operations on the drill stop: get, pull and release it.
-Serves drill results as files: reports as ``manage.py drill`` writes them, chaostoolkit's journal, pytest modules.
+Results are reports as ``manage.py drill`` writes them, chaostoolkit's journal, or pytest modules. The drill stop is
+read, pulled or released.
 """
 
 from __future__ import annotations

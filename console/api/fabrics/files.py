@@ -1,7 +1,7 @@
 """Operations on fabrics: lists and revisions for readers, and files for pipelines.
 
-They belong to the router of fabrics, because one of them shares its address with the list.
-Operations on fabrics: list them, get one with its revisions, and its cost per success.
+A fabric comes with its revisions and its cost per success. All belong to the router of fabrics, because one of them
+shares its address with the list.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operations on single reviews, and on past decisions.
+"""Operations on single reviews, and on past decisions: a page at a time, or as a file.
 
-Operations on past decisions: a page at a time, or as a file, with authors and durations.
+Past decisions come with authors and durations.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class DecisionIn(RequestShape):
         "empty: the tool that was shown.",
         examples=[""],
     )
-    claim_lease: int = Field(
+    assignment_lease: int = Field(
         default=0,
         ge=0,
         le=2**31 - 1,
@@ -258,7 +258,7 @@ def decide(
             caps=[NamedCap(one.scope, one.unit, one.cap) for one in body.caps],
             model=body.model,
             tool=body.tool,
-            claim_lease=body.claim_lease,
+            assignment_lease=body.assignment_lease,
         )
     except Refused as refusal:
         raise conflict_problem(actor, item.id, refusal) from None

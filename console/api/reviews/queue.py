@@ -1,4 +1,4 @@
-"""Operations on the review queue: counts, claims, handing on, answering several reviews, closing follow-ups."""
+"""Operations on the review queue: counts, assignments, handing on, answering several reviews, closing follow-ups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import ConfigDict, Field
 
 from console.api.reviews.decisions import DecisionOut, decision_shape
 from console.api.reviews.shapes import (
-    ClaimOut,
+    AssignmentOut,
     ClosureOut,
     Item,
     Narrowed,
     ReviewOut,
-    claim_fields,
+    assignment_fields,
     closure_fields,
     conflict_problem,
     review_fields,
@@ -66,7 +66,7 @@ class ClaimedOut(ResponseShape):
     """A review that a person has claimed."""
 
     review_id: str = Field(description="The review's id.", examples=["4f1c9a2be07d3358"])
-    claim: ClaimOut = Field(description="Holder of the claim and its end.")
+    assignment: AssignmentOut = Field(description="Holder of the assignment and its end.")
     fresh: bool = Field(description="False: they had it before, and have it for longer now.")
 
 
@@ -83,7 +83,7 @@ class NextIn(Narrowed):
 
 
 class LeaseIn(RequestShape):
-    """A claim."""
+    """An assignment."""
 
     lease: int = Field(ge=1, le=LEASE_MAX, description="Its number.", examples=[1])
 
@@ -92,7 +92,11 @@ class BeatIn(RequestShape):
     """A sign of life from an open page."""
 
     lease: int = Field(
-        default=0, ge=0, le=LEASE_MAX, description="The number of the claim to renew; 0: there is none.", examples=[1]
+        default=0,
+        ge=0,
+        le=LEASE_MAX,
+        description="The number of the assignment to renew; 0: there is none.",
+        examples=[1],
     )
 
 
@@ -100,15 +104,15 @@ class BeatOut(ResponseShape):
     """Present state of the review."""
 
     kept: bool = Field(
-        description="True if the claim of that number was renewed; false: no such claim, or it was lost."
+        description="True if the assignment of that number was renewed; false: there is none, or it was lost."
     )
     open: bool = Field(description="True if the review is open.")
-    claim: ClaimOut | None = Field(description="Holder of the claim; null: unclaimed.")
+    assignment: AssignmentOut | None = Field(description="Holder of the assignment; null: unclaimed.")
     viewers: list[str] = Field(description="The others who have its page open.", examples=[["ana"]])
 
 
 class ReleaseOut(ResponseShape):
-    """Result of releasing a claim."""
+    """Result of releasing an assignment."""
 
     released: bool = Field(description="False: it was not, or no longer, the caller's, and nothing changed.")
 
@@ -210,7 +214,7 @@ def claim_next(request: HttpRequest, body: Annotated[NextIn, Body()] = NextIn())
     taken = review_claim_next(actor=actor, wanted=body.build_filter())
     if taken is None:
         return NextOut(review=None)
-    (row,) = queue_rows(actor, [get_review(actor, taken.claim.review_id)])
+    (row,) = queue_rows(actor, [get_review(actor, taken.assignment.review_id)])
     return NextOut(review=ReviewOut(**review_fields(row)))
 
 
@@ -224,7 +228,7 @@ def claim(request: HttpRequest, review_id: Item) -> ClaimedOut:
     """Claim a review. For five minutes; a heartbeat renews it. Once a lease has lapsed, anyone who is asked may take
     over.
     """
-    return _claim_answer(request, review_id, review_claim, {})
+    return _answer_assignment(request, review_id, review_claim, {})
 
 
 @router.post(
@@ -235,22 +239,24 @@ def claim(request: HttpRequest, review_id: Item) -> ClaimedOut:
 )
 def reassign(request: HttpRequest, review_id: Item, body: Annotated[ReassignIn, Body()]) -> ClaimedOut:
     """Hand a review to another person. For its assignee, owners and operators."""
-    return _claim_answer(request, review_id, review_reassign, {"to": body.to})
+    return _answer_assignment(request, review_id, review_reassign, {"to": body.to})
 
 
-def _claim_answer(request: HttpRequest, review_id: str, service: Any, more: dict[str, str]) -> ClaimedOut:
+def _answer_assignment(request: HttpRequest, review_id: str, service: Any, more: dict[str, str]) -> ClaimedOut:
     actor = find_actor(request)
     try:
         taken = service(actor=actor, review_id=review_id, **more)
     except Refused as refusal:
         raise conflict_problem(actor, review_id, refusal) from None
-    return ClaimedOut(review_id=taken.claim.review_id, claim=_build_claim(taken.claim), fresh=taken.fresh)
+    return ClaimedOut(
+        review_id=taken.assignment.review_id, assignment=_build_assignment(taken.assignment), fresh=taken.fresh
+    )
 
 
-def _build_claim(claim: Any) -> ClaimOut:
-    made = claim_fields(claim)
+def _build_assignment(assignment: Any) -> AssignmentOut:
+    made = assignment_fields(assignment)
     assert made is not None
-    return ClaimOut(**made)
+    return AssignmentOut(**made)
 
 
 @router.post(
@@ -260,13 +266,16 @@ def _build_claim(claim: Any) -> ClaimOut:
     operation_id="beatReview",
 )
 def heartbeat(request: HttpRequest, review_id: Item, body: Annotated[BeatIn, Body()] = BeatIn()) -> BeatOut:  # noqa: B008 - The same.
-    """Report that a review's page is open. Once a minute; it renews the claim that it names, and returns the other
+    """Report that a review's page is open. Once a minute; it renews the assignment that it names, and returns the other
     viewers.
     """
     beat = review_heartbeat(actor=find_actor(request), review_id=review_id, lease=body.lease)
-    made = claim_fields(beat.claim)
+    made = assignment_fields(beat.assignment)
     return BeatOut(
-        kept=beat.kept, open=beat.open, claim=None if made is None else ClaimOut(**made), viewers=list(beat.viewers)
+        kept=beat.kept,
+        open=beat.open,
+        assignment=None if made is None else AssignmentOut(**made),
+        viewers=list(beat.viewers),
     )
 
 
@@ -277,7 +286,7 @@ def heartbeat(request: HttpRequest, review_id: Item, body: Annotated[BeatIn, Bod
     operation_id="releaseReview",
 )
 def release(request: HttpRequest, review_id: Item, body: Annotated[LeaseIn, Body()]) -> ReleaseOut:
-    """Release a review. Ends the claim of that number, if it is still the caller's."""
+    """Release a review. Ends the assignment of that number, if it is still the caller's."""
     return ReleaseOut(released=review_release(actor=find_actor(request), review_id=review_id, lease=body.lease))
 
 

@@ -13,7 +13,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.eligibility import list_reviewers
 from fabric.selectors.errors import Refused
 from fabric.selectors.reviews.answers import ReviewAnswer, get_answer
-from fabric.selectors.reviews.assignments import ClaimView, find_claim
+from fabric.selectors.reviews.assignments import AssignmentView, find_assignment
 from fabric.selectors.reviews.eligibility import build_review_rules
 from fabric.selectors.reviews.queue import ClosureView, QueueFilter, QueueRow
 
@@ -37,7 +37,7 @@ class Narrowed(RequestShape):
     holder: str = Field(
         default="",
         max_length=150,
-        description="Holder of the claim; of a decided review, the person who decided.",
+        description="Holder of the assignment; of a decided review, the person who decided.",
         examples=["ana"],
     )
     text: str = Field(
@@ -65,7 +65,7 @@ class AnswerOut(ResponseShape):
     )
 
 
-class ClaimOut(ResponseShape):
+class AssignmentOut(ResponseShape):
     """Assignee of a review."""
 
     holder: str = Field(description="Holder; no other person answers it meanwhile.", examples=["ana"])
@@ -74,11 +74,11 @@ class ClaimOut(ResponseShape):
     )
     claimed_at: Instant = Field(description="Since when.")
     lease_until: Instant = Field(description="Until when, unless a heartbeat renews it.")
-    live: bool = Field(description="False: the claim has expired, and any eligible person may take over.")
+    live: bool = Field(description="False: the assignment has expired, and any eligible person may take over.")
     assigned_by: str = Field(
         description="Person who assigned it to the holder; empty: the holder claimed it.", examples=[""]
     )
-    taken_from: str = Field(description="Earlier holder whose claim expired; empty: none.", examples=[""])
+    taken_from: str = Field(description="Earlier holder whose assignment expired; empty: none.", examples=[""])
 
 
 class ClosureOut(ResponseShape):
@@ -115,17 +115,17 @@ class ReviewOut(ResponseShape):
     approvals: int = Field(description="How many people have to agree.", examples=[1])
     agreed: list[str] = Field(description="Person who agreed to exactly this content, of two who must.", examples=[[]])
     asked: list[str] = Field(
-        description="Roles and users who may answer now: those asked first, and those it was escalated to.",
+        description="Roles and users who may answer now: those asked first, and those it was passed on to.",
         examples=[["reviewer"]],
     )
-    onward: bool = Field(description="True if it was escalated after three quarters of its time without an answer.")
+    onward: bool = Field(description="True if it was passed on after three quarters of its time without an answer.")
     may_answer: bool = Field(description="True if the caller may answer, at least with a rejection.")
     why_not: str = Field(
         description="Why the caller may not approve it, who answered it already, or that an answer comes too late; "
         "empty: they may.",
         examples=[""],
     )
-    claim: ClaimOut | None = Field(description="Holder of the claim; null: unclaimed.")
+    assignment: AssignmentOut | None = Field(description="Holder of the assignment; null: unclaimed.")
     closure: ClosureOut | None = Field(description="For a closed follow-up: who closed it and how; else null.")
 
 
@@ -157,10 +157,12 @@ def conflict_problem(actor: Actor, review_id: str, refusal: Refused) -> Exceptio
     if refusal.code != "conflict":
         return refusal
     errors = [FieldError(refusal.field, refusal.message)]
-    if refusal.field == "claim":
-        claim = find_claim(actor, review_id)
-        held = claim is not None and claim.hinders(actor.name)
-        return Problem(409, refusal.message, errors, extra={"claim": claim_fields(claim)} if held else {})
+    if refusal.field == "assignment":
+        assignment = find_assignment(actor, review_id)
+        held = assignment is not None and assignment.hinders(actor.name)
+        return Problem(
+            409, refusal.message, errors, extra={"assignment": assignment_fields(assignment)} if held else {}
+        )
     answer = get_answer(actor, review_id)
     return Problem(
         409, refusal.message, [] if answer else errors, extra={"answer": answer_fields(answer)} if answer else {}
@@ -183,13 +185,13 @@ def answer_fields(answer: ReviewAnswer) -> dict[str, Any]:
     }
 
 
-def claim_fields(claim: ClaimView | None) -> dict[str, Any] | None:
-    """Return a claim in the API's shape; None if the review was never claimed."""
-    if claim is None or not claim.holder:
+def assignment_fields(assignment: AssignmentView | None) -> dict[str, Any] | None:
+    """Return an assignment in the API's shape; None if the review was never claimed."""
+    if assignment is None or not assignment.holder:
         return None
     same = ("holder", "lease", "live", "assigned_by", "taken_from")
-    when = {"claimed_at": instant(claim.claimed_at), "lease_until": instant(claim.lease_until)}
-    return {name: getattr(claim, name) for name in same} | when
+    when = {"claimed_at": instant(assignment.claimed_at), "lease_until": instant(assignment.lease_until)}
+    return {name: getattr(assignment, name) for name in same} | when
 
 
 def closure_fields(closure: ClosureView | None) -> dict[str, Any] | None:
@@ -227,6 +229,6 @@ def review_fields(row: QueueRow) -> dict[str, Any]:
         "asked": list(list_reviewers(build_review_rules(view))),
         "may_answer": row.may,
         "why_not": row.why_not,
-        "claim": claim_fields(row.claim),
+        "assignment": assignment_fields(row.assignment),
         "closure": closure_fields(row.closure),
     }

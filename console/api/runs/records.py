@@ -1,7 +1,7 @@
-"""Serves what a run left behind: its events, its cost, and its bundle.
+"""Serves the records of a run: its events, its cost, and its bundle.
 
-Serves a run's bundle: one file that can be verified offline.
-Serves the cost of a run by stage, agent and model, with the kinds of its tokens.
+The cost is by stage, agent and model, with the kinds of its tokens. The bundle is one file that can be verified
+offline.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Shapes of runs in the API, and functions that fill them.
-
-The shape of a change of a run's context variables.
-"""
+"""Shapes of runs in the API, of changes of their context variables, and functions that fill them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Base classes of the API's shapes. A request's shape accepts only its own fields, and converts nothing.
+"""Shared shapes of the API: base classes, a run's children, parameters of every list, and exports.
 
-Shapes of a run's children in the API.
-Parameters of every list of the API, and the export of a list.
+A request's shape accepts only its own fields, and converts nothing.
 """
 
 from __future__ import annotations

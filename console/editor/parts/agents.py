@@ -39,8 +39,8 @@ def build(editing: Editing) -> dict[str, Any]:
 
 
 def _caps_of(editing: Editing) -> Callable[[int], tuple[str, ...]]:
-    """The places of an agent's own caps, by its position; none where it has no name that could stand in a path, or
-    another's.
+    """Return a function from an agent's position to the places of its caps. Without a name that fits a path, or with
+    another's, it has none.
     """
     names = _names(editing)
 

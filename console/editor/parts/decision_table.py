@@ -1,5 +1,5 @@
-"""The decision table as a grid: 8 failure types x 3 tiers, one cell open at a time, and a failure that is supposed
-walked down its ladder.
+"""Draws the decision table as a grid of 8 failure types and 3 tiers. One cell is open at a time, and a supposed failure
+walks down its ladder.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def _ladder(tree: JSON, path: str) -> dict[str, JSON]:
 
 
 def _default(tree: JSON, path: str) -> dict[str, JSON]:
-    """Return the ladder in force where a cell is not written: the default table's for the fabric, the fabric's for a
-    stage.
+    """Return the ladder in force where a cell is not written. The fabric takes the default table's, a stage takes the
+    fabric's.
     """
     cell = path.rpartition("decision_table.")[2]
     return _ladder(tree if path.startswith("policy.") else {}, f"decision_table.{cell}")

@@ -178,8 +178,8 @@ def _who(tree: JSON, stage: Stage) -> str:
 
 
 def schema_of(stage: Stage) -> tuple[bool, tuple[SchemaField, ...]]:
-    """Return the fields of a stage's output in words, by the schema that its gate checks, and True where it
-    is a list.
+    """Return the fields of a stage's output in words, by the schema that its gate checks. True comes first if the
+    output is a list.
     """
     whole = STAGE_OUTPUT[stage].json_schema()
     known = whole.get("$defs", {})

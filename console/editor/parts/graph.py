@@ -1,5 +1,5 @@
-"""The rules of a graph in the editor: a list of transitions, each with a sentence that says what it does, and its
-condition and target as groups of some kind.
+"""Edits the rules of a graph as a list of transitions. Each has a sentence on its effect, and a group of some kind for
+its condition and its target.
 """
 
 from __future__ import annotations

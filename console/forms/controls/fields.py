@@ -1,4 +1,4 @@
-"""Fields of a form: the shape of a place, what its value is, and the text that stands in its control."""
+"""Describes fields of a form: the shape of a place, its value, and the text in its control."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONG_CHARS = 72
 
 
 def part_of(name: str) -> str:
-    """Return a key as a part of a dotted path: its dots, and all that an id of a page may not have, are escaped."""
+    """Return a key as a part of a dotted path. Its dots, and all that an id of a page may not have, are escaped."""
     part = quote(name, safe="", errors="surrogatepass").replace(".", "%2E")
     return f"%3{part}" if part.isdecimal() else part or "%"
 
@@ -114,13 +114,14 @@ class EditField:
     was: JSON = MISSING
     """The value that the form began with."""
     strict: bool = False
-    """True where a text that does not fit is refused; else it is kept, and the check of the whole says what
+    """True where a text that does not fit is refused. Else it is kept, and the check of the whole says what
     is wrong.
     """
     unread: str | None = None
     """The text that was refused; None: none was."""
     inside: bool = False
-    """True for a part of a default that only makes sense as a whole: a rung of a cell that the draft leaves as it is.
+    """True for a part of a default that only makes sense as a whole, such as a rung of a cell that the draft leaves
+    as it is.
     """
     spared: bool = False
     """True for a part of a group that may be left out, and is."""

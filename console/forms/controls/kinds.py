@@ -235,7 +235,7 @@ _KINDS: Mapping[str, Kind] = {
 
 
 def options_of(schema: Schema) -> dict[str, JSON]:
-    """Return the only values that a schema allows, by the texts that a control sends for them; empty: they
+    """Return the only values that a schema allows, by the texts that a control sends for them. Empty: they
     need JSON.
     """
     allowed = allowed_of(schema)

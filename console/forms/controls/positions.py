@@ -9,7 +9,7 @@ from fabric.core.values.units import JSON
 
 
 def moved(shown: JSON, since: JSON, path: str) -> str | None:
-    """The path in ``since`` of what stands at a path of ``shown``, of which it has become; None: it was taken out.
+    """Return the path in ``since`` of the thing at a path of ``shown``. None: it was taken out.
 
     Fields stay where they are. An item of a list is known by its name, else by all that it says, else by its place in a
     list that is as long as it was.
@@ -38,7 +38,7 @@ def _place(before: list[JSON], after: list[JSON], number: int) -> int | None:
             continue
         alike, places = ([n for n, other in enumerate(those) if said(other) == key] for those in (before, after))
         if places:
-            # Of fewer alike than before nobody can tell which one was taken out.
+            # Of fewer equal items than before, the one that was taken out cannot be told.
             return places[alike.index(number)] if len(places) >= len(alike) else None
     return number if len(before) == len(after) else None
 

@@ -13,8 +13,8 @@ from fabric.core.values.units import JSON
 
 
 def fresh(tree: JSON, path: str) -> JSON:
-    """A new thing for the list at a path: as ``NEW`` has it, or every field that has to be given with its
-    first answer.
+    """Return a new thing for the list at a path. It is as ``NEW`` has it, or has every required field with its first
+    answer.
     """
     made = _always if path.endswith(".conditions") else NEW.get(place_of(path))
     if made is not None:

@@ -32,7 +32,7 @@ WITHIN_S = 20.0
 
 
 class DraftGround(Ground):
-    """The rules of a draft: a place that is named is renamed everywhere, and a group of another kind begins anew."""
+    """The rules of a draft. A renamed place is renamed everywhere, and a group of another kind begins anew."""
 
     def field(self, tree: JSON, path: str) -> EditField:
         """Return the field at a path."""

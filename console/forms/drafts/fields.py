@@ -103,8 +103,8 @@ def whole_of(tree: JSON, path: str) -> tuple[str, JSON] | None:
 
 
 def named_in(tree: JSON, listed: str) -> tuple[str, ...]:
-    """The names of the things in one of the draft's lists; of tools with those that the engine makes of memories and of
-    conversations.
+    """Return the names of the things in one of the draft's lists. Tools include those that the engine makes of memories
+    and of conversations.
     """
     items = at(tree, listed)
     found = [item["name"] for item in items if _has_name(item)] if isinstance(items, list) else []

@@ -145,7 +145,7 @@ LABELS: Mapping[str, str] = {
     "gates.oracle.*.message": "Message when it fails",
     "gates.oracle.*.http.url": "Address",
 }
-"""The labels of places whose field has no title and whose name says too little; no limit is among them, by test."""
+"""The labels of places whose field has no title and whose name says too little. No limit is among them, by test."""
 
 KIND_WORDS: Mapping[str, str] = {
     "supervisor": "supervisor: all briefs at once, then joined",

@@ -50,7 +50,7 @@ def _shape(place: str) -> Shape | None:
 
 
 def kinds_at(path: str) -> Mapping[str, Schema]:
-    """Return the kinds that a group at a path of a draft may be of, each with its schema; empty where it is of one."""
+    """Return the kinds that a group at a path of a draft may have, with their schemas. Empty: it has one kind."""
     found = _site(place_of(path))
     groups = () if found is None else _groups(found.schema)
     return {kind: one for one in groups for kind in _kind_names(one)} if len(groups) > 1 else {}
@@ -125,7 +125,7 @@ def _made(place: str, site: _Site) -> Shape:
 
 
 def _label(place: str, about: Schema) -> str:
-    """Return the title of a place: its field's own, else the one that this console gives it, else its name in words."""
+    """Return the title of a place: its field's own, this console's for it, or its name in words."""
     title = about.get("title", "")
     own = "" if title == place.rpartition(".")[2].replace("_", " ").title() else title
     words = [part.replace("_", " ").capitalize() for part in place.split(".") if part != "*"]
@@ -149,7 +149,7 @@ def _default(site: _Site, kind: Kind, options: Mapping[str, JSON]) -> JSON:
 
 
 def _groups(schema: Schema) -> tuple[Schema, ...]:
-    """Return the groups of fields that may stand there: one, or one of several kinds; none where it is no group."""
+    """Return the groups of fields that may be there: one, or one of several kinds. Empty: the place is no group."""
     found = tuple(choices_of(form_schema(), schema))
     return found if all("properties" in one for one in found) else ()
 

@@ -1,4 +1,4 @@
-"""Groups of one form or another, or of one kind or another: which fields each has, and what it begins with.
+"""Turns groups into another form or another kind: the fields that each has, and its first values.
 
 A button ``turn gates.oracle.0=critic`` gives a group another form: its own fields begin, those of the other forms go.
 Of a group that becomes of another kind, by its field ``kind``, the fields that the new kind lacks go too. Those that it
@@ -184,7 +184,7 @@ def _place(dotted: str) -> str:
 
 
 def _least(tree: JSON, path: str) -> JSON:
-    """As little as may stand at a place: the first name that it may refer to, else nothing of its type."""
+    """Return as little as a place may have: the first name that it may refer to, or an empty value."""
     shape = shape_of(path)
     if shape is None:
         return ""

@@ -1,4 +1,4 @@
-"""A form for a JSON value, made from its JSON schema and from the value that is shown: types are kept on the way back.
+"""Makes a form for a JSON value from its JSON schema and the shown value. Types are kept on the way back.
 
 Every part of the value is a field, or holds fields; what fits no field is written as JSON. A field whose text is what
 stood in it gives back the very value that was shown. Where no schema says what a part is, the value does. The form
@@ -96,15 +96,15 @@ class TypedForm(Ground):
 
     @property
     def mark(self) -> str:
-        """Return what its value has other than the shown one, as the form carries it: the whole would
-        double its size.
+        """Return the parts in which its value differs from the shown one, as the form carries them. The whole value
+        would double its size.
         """
         other = {name: one for name, one in self.value.items() if not same(one, self.shown.get(name, MISSING))}
         return json.dumps([other, [name for name in self.shown if name not in self.value]])
 
     def blame(self, problems: list[str]) -> None:
-        """Puts what a schema's check said at the fields that it is about: ``path.to.field: what is wrong``; the rest at
-        the form.
+        """Puts the problems of a schema's check at their fields: ``path.to.field: what is wrong``. The rest goes to the
+        form.
         """
         for problem in problems:
             place, colon, rest = problem.partition(": ")

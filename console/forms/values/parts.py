@@ -1,4 +1,4 @@
-"""A part of a JSON value: the kind of control that fits it by its schema and by itself, and the words for it."""
+"""Describes a part of a JSON value: its words, and the control that fits its schema and value."""
 
 from __future__ import annotations
 

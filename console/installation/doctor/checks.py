@@ -1,9 +1,8 @@
-"""The checks of an installation: their table, their findings, and each check.
+"""Checks an installation: the table of the checks, their findings, and each check.
 
-Checks of this machine and of the settings, without any contact.
-Checks of the services besides the database: broker, channel layer and, on request, model providers.
-Checks of the database's contents: workers, waiting work, neglected work. Each is one cheap read.
-Findings of the checks.
+1. This machine and the settings are checked without any contact.
+2. The services besides the database are the broker, the channel layer and, on request, model providers.
+3. The database's contents are workers, waiting work and neglected work. Each is one cheap read.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def look_at_workers() -> Iterator[Finding]:
     if not alive:
         waiting = Run.objects.filter(incarnation__isnull=True, wake_at__lte=now).count()
         yield wrong(
-            f"No worker is alive; {waiting:,} runs are due.",
+            f"No worker is alive; {waiting:,} {'run is' if waiting == 1 else 'runs are'} due.",
             "Start one: `celery -A console worker --pool threads --concurrency 4`, or `manage.py up`.",
         )
 
@@ -176,7 +175,10 @@ def look_at_notifications() -> Iterator[Finding]:
 def look_at_quarantine() -> Iterator[Finding]:
     """Check for quarantined runs, which wait for a person."""
     if held := Run.objects.filter(state=RunState.QUARANTINED.value).count():
-        yield wrong(f"{held:,} runs are quarantined.", "Answer their reviews under Reviews, or `manage.py review`.")
+        yield wrong(
+            f"{held:,} {'run is' if held == 1 else 'runs are'} quarantined.",
+            "Answer their reviews under Reviews, or `manage.py review`.",
+        )
 
 
 def look_at_backups() -> Iterator[Finding]:

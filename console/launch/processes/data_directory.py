@@ -1,8 +1,7 @@
-"""Makes the data directory, its secret key, and the lock that admits one `up` at a time.
+"""Finds the folders of this program, and makes the data directory, its secret key, and the lock of `up`.
 
-Finds folders: the checkout or the installed files, the data directory, and the cache.
-
-Follows the XDG Base Directory Specification.
+The folders are the checkout or the installed files, the data directory, and the cache. They follow the XDG Base
+Directory Specification. The lock admits one `up` at a time.
 """
 
 import errno

@@ -1,11 +1,8 @@
-"""Signs of life of a process: sent to `up`, to systemd and to probes, and missed by the parent.
+"""Sends signs of life of a process to `up`, systemd and probes, and measures the silence of a child.
 
 A thread beats, and needs the interpreter's lock for it. So a stopped process, or one in which code keeps that lock,
-beats no more. Nor does one whose main thread has ended and which waits for other threads.
-
-Measures the silence of a child that beats (console.launch.processes.heartbeat).
-
-Only time in which `up` itself looked is counted: after a sleep of the machine, or a stop of `up`, no child is blamed.
+beats no more. Nor does one whose main thread has ended and which waits for other threads. Only time in which `up`
+itself looked counts as silence: after a sleep of the machine, or a stop of `up`, no child is blamed.
 """
 
 from __future__ import annotations

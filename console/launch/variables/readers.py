@@ -1,10 +1,6 @@
-"""Readers of variables: names, caps, secrets, and secrets in files. Standard library only.
+"""Reads variables: names, caps, secrets, sign-in, and secrets in files. Standard library only.
 
-Standard library only.
-Reads the variable that caps the spending of keys, for console/launch/variables/table.py. Standard library only.
-Reads variables with secrets, for console/launch/variables/table.py. Standard library only.
-Reads secrets from files: NAME_FILE names the file with the value of the variable NAME. Standard library only.
-Reads variables about sign-in, for console/launch/variables/table.py. Standard library only.
+NAME_FILE names the file with the value of the variable NAME. The table is console/launch/variables/table.py.
 """
 
 import base64

@@ -53,7 +53,7 @@ class Variable:
     kind: Kind
     read: Callable[[str, str], Any]
     secret: bool = False
-    """True if it may contain a secret, and may be given as NAME_FILE: the path of a file with the value."""
+    """True if it may contain a secret. Then it may be given as NAME_FILE: the path of a file with the value."""
 
 
 def read(name: str, environ: Mapping[str, str] = os.environ) -> Any:

@@ -53,7 +53,7 @@ class Command(FabricCommand):
             refuse_other_version()
             migrate()
             close_database()
-            secret_box().newest(b"")  # Which makes the key ring where there is none, and refuses one that is damaged.
+            secret_box().newest(b"")  # It makes a missing key ring, and refuses a damaged one.
             said = io.StringIO()
             call_command("bootstrap", "--json", stdout=said)
         made = json.loads(said.getvalue())

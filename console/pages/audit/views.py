@@ -48,9 +48,9 @@ CAME_BY: Mapping[str, str] = {
     "session": "signed in",
     "token": "by a token",
     "cli": "at the command line",
-    "system": "by itself",
-    "nobody": "not signed in",
-    "": "not noted",
+    "system": "by the system",
+    "unknown": "not signed in",
+    "": "not recorded",
 }
 """Words for each way in which an actor signed in."""
 ACT_WORDS = tuple(sorted(((act.value, ACTS[act].sentence) for act in Act), key=lambda one: one[1]))

@@ -1,13 +1,11 @@
-"""Draws the turns of a conversation as a strip and as a table. Pure functions of the story.
+"""Draws the turns of a conversation as a strip and as a table, with the messages of people. Pure functions of the
+story.
 
 1. Each agent has a row. Each wave of turns, which begin at one instant, has a column.
-2. A line leads from a speaker to the next one. It is red inside a circle (``circles``).
+2. A line leads from a speaker to the next one. It is red inside a circle (``circles``). A turn is in a circle by the
+   shape of the handovers, or because the deadlock monitor stopped it.
 3. A handover that the deadlock monitor refused is a broken line to the agent that it was meant for.
-
-Finds the turns of a conversation that form a circle. Pure functions.
-
-A turn is in a circle by the shape of the handovers, or because the deadlock monitor stopped it.
-Describes the messages of people in a run's conversation: the fate of each, and the part of the run's page.
+4. A person's message is shown with its fate.
 """
 
 from __future__ import annotations
@@ -72,7 +70,7 @@ class MessageLine:
     @property
     def who(self) -> str:
         """Return the sender's name."""
-        return self.sent.actor or "somebody"
+        return self.sent.actor or "a person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class Turns:
     earlier: int
     """Turns that the picture leaves out."""
     closed: str = ""
-    """Reason why the conversation ended after the last turn; empty while it goes on, or where no agent chooses a
+    """Reason why the conversation ended after the last turn. Empty while it goes on, or where no agent chooses a
     speaker.
     """
     closed_seq: int = 0

@@ -1,7 +1,4 @@
-"""The documents of the folder ``docs``: read once a process, and found by their words.
-
-Finds sections of the documents by words.
-"""
+"""Reads the documents of the folder ``docs`` once a process, and finds them and their sections by words."""
 
 from __future__ import annotations
 

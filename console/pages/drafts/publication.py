@@ -1,4 +1,4 @@
-"""Publishes a draft, or asks a second person: shows its changes and effects, its drills, and its trial on past runs."""
+"""Publishes a draft, or asks a second person. Shows its changes and effects, its drills, and its trial on past runs."""
 
 from __future__ import annotations
 

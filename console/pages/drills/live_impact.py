@@ -1,7 +1,4 @@
-"""Requests of drills: their forms, and the impact of live drills before they start.
-
-Forms that request drills: which cells, and in which mode.
-"""
+"""Requests drills: the forms with cells and mode, and the impact of live drills before they start."""
 
 from __future__ import annotations
 

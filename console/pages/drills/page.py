@@ -1,6 +1,6 @@
 """Shows one drill: its verdict, the promised and observed lines, and earlier drills of its cell.
 
-Steps through the disturbed run of a drill. Each moment has its own address.
+A reader steps through the disturbed run. Each moment has its own address.
 """
 
 from __future__ import annotations

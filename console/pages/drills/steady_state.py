@@ -132,7 +132,10 @@ def _scenario(seen: DrillView) -> list[Fact]:
         scenario = parse_scenario(seen.source, origin=seen.scenario)
         disturbed = scenario.disturbances(seen.parameters)
     except (Unreadable, FaultRefused):
-        return [Fact("fault", f"{name.replace('_', ' ')}, hit {count} times") for name, count in counts.items()]
+        return [
+            Fact("fault", f"{name.replace('_', ' ')}, hit {count} time{'s' if count != 1 else ''}")
+            for name, count in counts.items()
+        ]
     facts = [Fact("fault", _fault(one.fault.name, one.fault.says, counts)) for one in disturbed]
     return [*facts, Fact("injected at", ", ".join(dict.fromkeys(f"{one.fault.port} calls" for one in disturbed)))]
 

@@ -1,7 +1,7 @@
 """Draws a drilled run on its virtual clock as SVG.
 
-It shows the ghost of the undisturbed run, the expectation of the table, and the observation. Idle time is folded as
-in a run's timeline (``time_axis``), and a pleat shows how much. A wait for a breaker is never folded: it is the
+It shows the ghost of the undisturbed run, the expectation of the table, and the observation. Idle time is folded as in
+a run's timeline (``runs.timeline.axis``), and a pleat shows how much. A wait for a breaker is never folded: it is the
 subject.
 """
 
@@ -176,8 +176,8 @@ class _Pen:
             yield self.rect("gh", one["start_s"], one["end_s"], GHOST_Y, title=title)
 
     def draw_expected(self, lines: Sequence[DrillLine]) -> Iterator[str]:
-        """Yield the decisions of the table: at their instants as far as they were made, and open from the first
-        missing one.
+        """Yield the decisions of the table. Those that were made have their instants; from the first missing one on
+        they are open.
         """
         if not any(line.expected for line in lines):
             return

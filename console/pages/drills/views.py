@@ -1,7 +1,4 @@
-"""Shows which cells of a fabric's decision table were proven by drills, and starts drills.
-
-Lists the last batches, as a part of the drills' pages.
-"""
+"""Shows which cells of a fabric's decision table were proven by drills, starts drills, and lists the last batches."""
 
 from __future__ import annotations
 

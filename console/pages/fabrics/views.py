@@ -1,7 +1,7 @@
 """Shows fabrics: their list, one in its parts, its revisions and YAML, and the mechanisms that protect it.
 
-Lists the mechanisms by failure class (MAST), with what each stops and its defaults.
-Lists published and drafted fabrics, with their activity and drill results.
+The list has published and drafted fabrics, with their activity and drill results. Mechanisms are listed by failure
+class (MAST), each with the failures that it stops and its defaults.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _stages(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 def _limits(actor: Actor, page: RevisionPage) -> dict[str, Any]:
     groups = list_limits(page.spec)
     shown = [(group, words.limit_lines(group)) for group in groups]
-    counts = {"count": sum(len(rows) for _, rows in shown), "own": sum(group.own for group in groups)}
+    counts = {"count": sum(len(rows) for _, rows in shown), "set_here": sum(group.own for group in groups)}
     return {"groups": shown, **counts, "usual": usual_rates(actor, page.fabric.name, page.spec)}
 
 

@@ -1,6 +1,6 @@
 """Reads the parameters of a list's address by one grammar for every list.
 
-Shows a list with a period, filter chips, pages and exports, as every such page needs.
+A list is shown with a period, filter chips, pages and exports, as every such page needs.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from fabric.services.reviews.reveals import memory_reveal
 VERSION_MAX = 2**63 - 1
 GLANCE_CHARS = 200
 BECAME: Mapping[EntryFate, tuple[str, str]] = {
-    EntryFate.STANDS: ("stands", "ok"),
+    EntryFate.STANDS: ("current", "ok"),
     EntryFate.REPLACED: ("replaced", "neutral"),
     EntryFate.TAKEN_BACK: ("taken back", "warn"),
     EntryFate.EXPIRED: ("expired", "neutral"),

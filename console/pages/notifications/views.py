@@ -40,12 +40,12 @@ REACHED: Mapping[Channel, tuple[str, str]] = {
 MAILS: Mapping[NotificationKind, str] = {
     NotificationKind.REVIEW: "reviews for me",
     NotificationKind.REMINDER: "reminders at half of the time",
-    NotificationKind.ONWARD: "when they are escalated",
+    NotificationKind.ONWARD: "when they are passed on",
     NotificationKind.FOLLOW_UP: "follow-ups on failed runs",
     NotificationKind.CHANGE: "changes that wait for approval",
     NotificationKind.CHANGED: "when my change was decided",
 }
-"""Notifications that a member may receive by mail, in words; total over ``MEMBERS_TOLD``."""
+"""Notifications that a member may receive by mail, in words; total over ``MEMBER_KINDS``."""
 
 
 @dataclass(frozen=True, slots=True)

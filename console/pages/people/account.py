@@ -1,7 +1,4 @@
-"""Shows one's own account: password, second factors, recovery codes, and open sign-ins.
-
-Manages one's own security: second factors, recovery codes, and open sign-ins.
-"""
+"""Shows and changes one's own account: password, second factors, recovery codes, and open sign-ins."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Manages the members of the workspace: roles, invitations, removal, and accounts of programs.
+"""Manages the members of the workspace: roles, invitations, removal, accounts of programs, and tokens.
 
-Manages the tokens of a member: makes them, shows each once, and revokes them.
+A token is made, shown once, and revoked.
 """
 
 from __future__ import annotations

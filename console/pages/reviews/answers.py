@@ -1,6 +1,6 @@
 """Answers a review: records, withdraws or releases the answer, and previews an edit.
 
-Closes a follow-up on its page: with a note, or with a run that goes on from an event of the follow-up's run.
+A follow-up is closed on its page: with a note, or with a run that goes on from an event of the follow-up's run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from console.forms.common import DecisionForm
 from console.forms.values.diff import diff_of
 from console.forms.values.form import PRESS
-from console.pages.reviews.claims import read_lease
+from console.pages.reviews.assignments import read_lease
 from console.pages.reviews.page import ADVANCE, show_review
 from console.pages.reviews.parts.follow_up import FORK, FollowUpForm
 from console.pages.reviews.parts.queue import build_side_queue
@@ -125,7 +125,7 @@ def decide(request: HttpRequest, review_id: str) -> HttpResponse:
             model=given["model"],
             tool=given["tool"],
             undo_s=UNDO_S[Tier(item.tier)],
-            claim_lease=read_lease(request),
+            assignment_lease=read_lease(request),
         )
     except Refused as refusal:
         return _render_refusal(request, actor, item, form, refusal)
@@ -184,7 +184,9 @@ def _second_thought(request: HttpRequest, review_id: str, service: Callable[...,
 def _answer_done(
     request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, again: bool = False, decided: bool = False
 ) -> HttpResponse:
-    """Return the updated page after an act: on the review's page that page or the next review, else the card or run."""
+    """Return the updated page after an act. The review's page shows itself or the next review, other places the card or
+    run.
+    """
     if request.POST.get("page") == PAGE:
         # The page itself says that an answer was withdrawn.
         return onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)

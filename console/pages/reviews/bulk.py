@@ -103,7 +103,9 @@ def together(request: HttpRequest) -> HttpResponse:
 
 
 def _list_left_out(items: Sequence[ReviewView]) -> list[LeftOutReview]:
-    """Return the reviews that take no answer, with reasons: closed, expired, or an answer is on its way to the run."""
+    """Return the reviews that take no answer, with reasons. They are closed or expired, or an answer is on its way to
+    the run.
+    """
     now, waiting = store_now(), answers_waiting(items)
     why = {item.id: takes_none(item, waiting.get(item.id), now) if item.open else CLOSED for item in items}
     return [LeftOutReview(item, sentence(why[item.id])) for item in items if why[item.id]]

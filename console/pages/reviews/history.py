@@ -68,7 +68,7 @@ TONES = {
     TauPosition.LOW: "warn",
     TauPosition.RIGHT: "neutral",
 }
-"""Tone of each judgement about tau; total over ``Sits``. None is ok: nothing here proves that tau is right."""
+"""Tone of each judgement about tau; total over ``TauPosition``. None is ok: nothing here proves that tau is right."""
 PARTS = (
     ("approved", "approved", "neutral"),
     ("objections", "edited, declined or rejected", "human"),

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.forms.values.diff import Diff, diff_of
-from console.pages.reviews.claims import build_hand
+from console.pages.reviews.assignments import build_hand
 from console.pages.reviews.parts.consequences import Consequence, consequences, if_rejected
 from console.pages.reviews.parts.due_line import DueLine, due_line
 from console.pages.reviews.parts.follow_up import Closing, FollowUpForm, build_closing
@@ -25,7 +25,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.selectors.notifications import list_notifications
 from fabric.selectors.reviews.answers import ReviewAnswer, find_answer
-from fabric.selectors.reviews.assignments import find_claim, list_viewers
+from fabric.selectors.reviews.assignments import find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import who_is_asked, why_not
 from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
 from fabric.selectors.reviews.history import ReviewEvent, review_history
@@ -172,7 +172,7 @@ def _written_context(card: ReviewCard, *, look: bool) -> dict[str, Any]:
 
 def _allowed_acts(actor: Actor, item: ReviewView, now: int, *, waits: bool) -> dict[str, Any]:
     """Return the acts that this person may take, and what each requires."""
-    held, high_stakes = find_claim(actor, item.id), item.tier == Tier.HIGH_STAKES
+    held, high_stakes = find_assignment(actor, item.id), item.tier == Tier.HIGH_STAKES
     mine = held is not None and held.is_of(actor.name)
     hand = build_hand(actor, item, held, list_viewers(actor, item.id))
     return {

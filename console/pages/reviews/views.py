@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.lists.grammar import ROWS, ListRequest, list_page
 from console.pages.reviews.answers import toast
-from console.pages.reviews.claims import QUEUE, TABS
+from console.pages.reviews.assignments import QUEUE, TABS
 from console.pages.reviews.parts.queue import URGENCIES, Urgency, find_group
 from console.site.access.actors import find_actor
 from console.templatetags.figures import COUNT_MAX, capped_count
@@ -63,8 +63,8 @@ class ReviewRow:
     @property
     def state_word(self) -> str:
         """Return the state of the row as a word. The page redraws the row when the word changes."""
-        claim = self.seen.claim
-        hand = f"{claim.lease}{'h' if claim.live else 'f'}" if claim else "0"
+        assignment = self.seen.assignment
+        hand = f"{assignment.lease}{'h' if assignment.live else 'f'}" if assignment else "0"
         rest = f"{'c' if self.seen.closure else ''}{'w' if self.seen.answer else ''}"
         return f"{self.group}-{hand}-{len(self.review.agreed)}{rest}"
 

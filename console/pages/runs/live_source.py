@@ -104,8 +104,8 @@ def panels(
     """The panels of a run's page, in their fixed order. What depends on who looks is only announced, and fetched by
     each page itself.
 
-    ``beside``: ``run_parts.beside_of``. ``at_most``: events to be folded for them now; of a longer journal they say
-    that they come in a moment.
+    ``beside``: ``panels.read_margin_facts``. ``at_most``: events to be folded for them now; of a longer journal they
+    say that they come in a moment.
     """
     asked = ",".join(review.id for review in reviews)
     with stories.read_story(actor, run, at_most=at_most) as story:

@@ -1,6 +1,6 @@
-"""Send a message to the conversation of a run, or write one of its context variables.
+"""Sends a message to the conversation of a run, or writes one of its context variables.
 
-Write a context variable in the browser: a form on the run's page, and a page for a refusal.
+A variable has a form on the run's page, and a page for a refusal.
 """
 
 from __future__ import annotations

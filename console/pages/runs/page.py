@@ -1,6 +1,6 @@
-"""Work out a run's page from its view and its story: words, tones, margins, money.
+"""Works out a run's page from its view and its story: words, tones, margins, money.
 
-A margin as it is drawn: its number, its bar, its tone and its words.
+A margin is drawn as its number, its bar, its tone and its words.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ ALWAYS_SHOWN = frozenset(
         "loop_detector.identical_threshold",
     }
 )
-"""Margins that the header has however far they are, as it has a shared breaker that counted something; the nearest
+"""Margins that the header has however far they are, as it has a shared breaker that counted something. The nearest
 others fill it up, and what has a tone is never left out.
 """
 

@@ -56,7 +56,7 @@ def part(name: str, actor: Actor, run: RunView, story: RunStory | None, beside: 
     """The part as HTML; in its place a sentence, when it cannot be made. Refused and a database that is away are the
     page's business.
 
-    ``beside``: ``beside_of``, for those parts that have margins. KeyError for a part that there is none of.
+    ``beside``: ``read_margin_facts``, for those parts that have margins. KeyError for a part that there is none of.
     """
     context = PARTS[name]
     made_of = (None if story is None else story.seq, run, beside)

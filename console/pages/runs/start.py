@@ -1,6 +1,6 @@
-"""The start page: pick a fabric, say what is wanted, attach files, start.
+"""Shows the start page: a person picks a fabric, writes the request, attaches files, and starts a run.
 
-Describe a fabric for the start form: its tiers with their deadlines, and the ceilings of a run.
+A fabric is described by its tiers with their deadlines, and the ceilings of a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fabric.models import Inbox
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
-from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, revision_spec
+from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, pick_first, revision_spec
 from fabric.selectors.runs.lookup import run_events, run_get
 from fabric.selectors.workspaces.policies import spec_under, standing_policy
 from fabric.services.runs.start import run_start
@@ -41,7 +41,7 @@ from fabric.services.runs.start import run_start
 def start(request: HttpRequest) -> HttpResponse:
     """Show the form. A POST starts the run, or shows the typed values with the mistakes beside them."""
     actor = find_actor(request.user)
-    # What runs without a model comes first: it is where a newcomer begins.
+    # A fabric that runs without a model comes first: a newcomer begins there.
     fabrics = sorted(fabrics_list(actor), key=needs_model)
     if request.method != "POST":
         return _page(request, _build_form(request, actor, fabrics))
@@ -110,7 +110,7 @@ def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView]) -
     like = request.GET.get("from", "")
     if like:
         return StartForm(fabrics, initial={**_copy_request(actor, like), "start_key": new_start_key()})
-    picked = named.get(request.GET.get("fabric", ""), fabrics[0] if fabrics else None)
+    picked = named.get(request.GET.get("fabric", "")) or pick_first(fabrics)
     initial = {"fabric": picked.name if picked else "", "start_key": new_start_key(), "tier": ""}
     if picked and request.GET.get("example"):
         initial["text"] = picked.example

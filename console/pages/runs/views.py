@@ -1,7 +1,4 @@
-"""One run's page.
-
-Tell a drill's run from a real one: its drill, verdict, clock, and other runs.
-"""
+"""Shows one run's page, and marks a drill's run with its drill, verdict, clock, and other runs."""
 
 from __future__ import annotations
 

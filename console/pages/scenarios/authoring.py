@@ -1,6 +1,6 @@
 """Manages the workspace's own scenarios: writes, imports, changes, copies, deletes and downloads them.
 
-Keeps a run's failures as a scenario. It first shows which failures it keeps, and which cannot be repeated.
+It also keeps a run's failures as a scenario. First it shows which failures it keeps, and which cannot be repeated.
 """
 
 from __future__ import annotations

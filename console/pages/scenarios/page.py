@@ -1,6 +1,6 @@
 """Shows one scenario: its disturbances, parameters, targets and results, and the form that plays it.
 
-Describes the impact of a live scenario on this installation before it begins, and checks that it may be live.
+The impact of a live scenario on this installation is described before it begins, and it is checked that it may be live.
 """
 
 from __future__ import annotations

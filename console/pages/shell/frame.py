@@ -1,6 +1,6 @@
 """Builds the frame of every page: navigation, counts of waiting work, and the state of workers.
 
-Serves requests of every page's frame: search results while typing, and fresh counts.
+The frame requests search results while a person types, and fresh counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shows every component in every state, with the pages' own templates and tags.
 
-Provides the data of the style guide's components: invented, but of the real types, so that it follows changes.
+The data is invented, but of the real types, so that it follows changes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ EXTRA_ICONS = (
 )
 LIVE_SAID = {
     "live": ("", "frames arrive; the age is the last one's"),
-    "paused": ("at seq 171", "somebody paused it with p, or the tab is hidden"),
+    "paused": ("at seq 171", "a person paused it with p, or the tab is hidden"),
     "stale": ("34 s", "nothing was heard for 20 s; the page says so itself"),
     "ended": ("", "nothing is added any more"),
 }

@@ -1,6 +1,6 @@
 """Shows the workspace's policy: its rules for every fabric, its author, and the spending of capped keys.
 
-Converts the form of a workspace's policy to the JSON that the service reads, and back.
+The form becomes the JSON that the service reads, and back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fabric.services.workspaces.policies import policy_set
 WAIVERS = (
     ("author", "the fabric's author, with a reason"),
     ("four_eyes", "fabrics that have four eyes in all their tiers"),
-    ("nobody", "nobody"),
+    ("nobody", "no one"),
 )
 SAYS = {rule.field: rule.says for rule in RULES}
 
@@ -87,6 +87,12 @@ TIERS = tuple(str(tier) for tier in Tier)
 LIMITS: tuple[str, ...] = LimitName.__args__  # type: ignore[attr-defined]
 PROTECTIONS: tuple[str, ...] = Protection.__args__  # type: ignore[attr-defined]
 PERIODS = ("day", "month")
+CAP_LABELS: Mapping[str, str] = {
+    name: PolicyCaps.model_fields[f"{name}_micros"].title or "" for name in ("run_usd", "session_usd")
+} | {f"tier_{tier}": f"{PolicyCaps.model_fields['tiers'].title} {tier.replace('_', '-')}" for tier in TIERS}
+LIMIT_LABELS: Mapping[str, str] = {f"limit_{name}": policy_limit(f"limits.{name}").title for name in LIMITS}
+LABELS: Mapping[str, str] = {"keys": "Caps of keys", **CAP_LABELS, **LIMIT_LABELS}
+"""Label of each field that takes a number."""
 AMOUNT_MAX = 10**15
 
 
@@ -131,9 +137,11 @@ def _amount(text: str, read: Callable[[str], int], field: str) -> int | None:
     try:
         amount = read(text) if text.strip() else None
     except ValueError as error:
-        raise Refused(f"{text[:40]!r} cannot be read. {error}", code="invalid", field=field) from None
+        message = f"{LABELS.get(field, field)}: {text[:40]!r} cannot be read. {error}"
+        raise Refused(message, code="invalid", field=field) from None
     if amount is not None and not 0 <= amount <= AMOUNT_MAX:
-        raise Refused(f"{text[:40]!r} is too large or below zero", code="invalid", field=field)
+        message = f"{LABELS.get(field, field)}: {text[:40]!r} is too large or below zero"
+        raise Refused(message, code="invalid", field=field)
     return amount
 
 
@@ -212,18 +220,11 @@ def _usd(micros: int | None) -> str:
 def _shown(
     texts: Mapping[str, str], waivers: str, eyes: Any, kept: Any, values: Mapping[str, str] | QueryDict
 ) -> PolicyForm:
-    caps = PolicyCaps.model_fields
-    words = {name: caps[f"{name}_micros"].title or "" for name in ("run_usd", "session_usd")} | {
-        f"tier_{tier}": f"{caps['tiers'].title} {tier.replace('_', '-')}" for tier in TIERS
-    }
     return PolicyForm(
         texts,
         waivers,
         [Choice(tier, tier.replace("_", "-"), checked=tier in eyes) for tier in TIERS],
         [Choice(name, name.replace("_", " "), checked=name in kept) for name in PROTECTIONS],
-        [Choice(name, label, values.get(name, "") or "") for name, label in words.items()],
-        [
-            Choice(f"limit_{name}", policy_limit(f"limits.{name}").title, values.get(f"limit_{name}", "") or "")
-            for name in LIMITS
-        ],
+        [Choice(name, label, values.get(name, "") or "") for name, label in CAP_LABELS.items()],
+        [Choice(name, label, values.get(name, "") or "") for name, label in LIMIT_LABELS.items()],
     )

@@ -1,12 +1,10 @@
 """Gives the audit stream the origin of every request, and records refusals and acts that no service records.
 
-A refusal is a 403 to any request, a 409 to a changing one, and a 404 for a fabric beyond the actor's roles or token.
-Requests of unknown senders are recorded if they presented a token.
-
-Names the act of each changing address in the audit stream; total by test, and the test sends each of them.
-
-1. If a service writes the record, in the transaction that acts, the row names the acts.
-2. If none does, the middleware writes it when the answer goes out.
+1. A refusal is a 403 to any request, a 409 to a changing one, and a 404 for a fabric beyond the actor's roles or token.
+   Requests of unknown senders are recorded if they presented a token.
+2. Each changing address names its acts in the audit stream; total by test, and the test sends each of them. If a
+   service writes the record, in the transaction that acts, the row names the acts. If none does, the middleware writes
+   it when the answer goes out.
 """
 
 from __future__ import annotations

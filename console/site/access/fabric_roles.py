@@ -4,11 +4,8 @@
 2. A fabric that the actor does not see answers 404.
 3. Lists belong to no fabric. A fabric named in a body is checked by the service.
 4. An actor whose roles are equal everywhere costs no look-up.
-
-Gives access to runs of drills under the addresses of runs.
-
-Members who see the workspace of the drills may read these runs, but not decide in them. Pages, the API and the
-sockets all ask this module for the actor on a run.
+5. Members who see the workspace of the drills may read its runs under the addresses of runs, but not decide in them.
+   Pages, the API and the sockets all ask this module for the actor on a run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 1. Pages and the API check them at the door, and the service checks again with its own sentence.
 2. ``console.site.access.actors`` decides who may reach an address at all.
 3. A method that is not declared answers 405 to every caller.
-4. ``tests/console/test_rights.py`` checks every cell of addresses, methods and roles against these tables.
+4. ``tests/console/site/access/test_rights.py`` checks every cell of addresses, methods and roles against these tables.
 """
 
 from __future__ import annotations

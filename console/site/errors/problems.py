@@ -1,8 +1,7 @@
-"""Makes errors as application/problem+json (RFC 9457): the table of statuses, and the document.
+"""Makes errors as application/problem+json (RFC 9457): the table of statuses, the document, and Django's answer.
 
-It knows no framework, so that the limit on bodies can use it before Django sees a request.
-Problems as Django's answers.
-Keeps the sentence of a refusal with its request, for later readers such as the audit trail.
+The table and the document know no framework, so that the limit on bodies can use them before Django sees a request. The
+sentence of a refusal is kept with its request, for later readers such as the audit trail.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _safe_id = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def request_id(given: str | None) -> str:
-    """Return the id of a request: the caller's own if it is fit for a log line, else a new one."""
+    """Return the id of a request. It is the caller's own if that is fit for a log line, else a new one."""
     return given if given and _safe_id.fullmatch(given) else secrets.token_hex(8)
 
 

@@ -1,5 +1,5 @@
-"""Sends the audit stream by syslog: messages of RFC 5424 over UDP (RFC 5426), TCP or TLS (RFC 5425), with octet
-counting (RFC 6587 3.4.1).
+"""Sends the audit stream by syslog: RFC 5424 over UDP (RFC 5426), TCP or TLS (RFC 5425). Messages are counted in octets
+(RFC 6587 3.4.1).
 
 Syslog has no answer. Over TCP and TLS the records count as taken when the receiver has closed its end after ours: it
 has read all of them. Over UDP receipt is unknown; sent records count as taken.

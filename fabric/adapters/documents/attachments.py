@@ -1,8 +1,7 @@
-"""Attached files as documents: at most eight, under clean and unique names, each as text with marks for places.
+"""Reads attached files as documents: at most eight, under clean and unique names, as text with marks for places.
 
-Reads one attached file: text here, every other format in a child process with bounded memory and time. See
-docs/specification/durability.md.
-Text files: their encoding, and the beginnings of other files.
+Text is read here, with its encoding; every other format in a child process with bounded memory and time. The beginnings
+of a file show its format. See docs/specification/durability.md.
 """
 
 from __future__ import annotations
@@ -170,8 +169,8 @@ separators.
 
 
 def unique_name(name: str, taken: Iterable[str]) -> str:
-    """Return ``name``, or ``name (2)`` and so on before its ending; the case of the names in ``taken`` does not
-    count.
+    """Return ``name``, or ``name (2)`` and so on before its ending. Letter case makes no difference to the names in
+    ``taken``.
     """
     others = {other.casefold() for other in taken}
     stem, dot, ending = name.rpartition(".")
@@ -190,7 +189,7 @@ FILE_S = 30.0
 REQUEST_S = 50.0
 """Seconds that all files of one request may take: a proxy in front waits 60."""
 AT_ONCE = 2
-"""Largest number of children of one process; a file waits for a free one as long as its own reading may take."""
+"""Largest number of children of one process. A file waits for a free one as long as its own reading may take."""
 ZIP = b"PK\x03\x04"
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 HEAD_BYTES = 1_024

@@ -1,6 +1,4 @@
-"""Zip archives and old Office containers: finds the kind of their document, and checks that it is safe to open
-(ECMA-376 part 2).
-"""
+"""Finds the document in a zip archive or old Office container, and checks its safety (ECMA-376 part 2)."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ def row_text(number: int, cells: Sequence[str]) -> str:
 
 
 def read_table(text: str) -> FileReading | None:
-    """Return the rows of a CSV file; None for a text that is no table of two columns or more, or too large to be
-    marked.
+    """Return the rows of a CSV file. None: the text has fewer than two columns, or is too large to be marked.
 
     Raises UnreadableFile for an unclosed quotation mark, which would make one cell of the rest of the file.
     """

@@ -1,5 +1,5 @@
-"""Word documents by python-docx: paragraphs, tables and notes, with the pages as Word last laid them out (ECMA-376
-part 1, section 17).
+"""Reads Word documents by python-docx: paragraphs, tables and notes (ECMA-376 part 1, section 17). Pages are as Word
+last laid them out.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def _refuse_uncalculated(sheet: str, cell: str) -> UnreadableFile:
 
 
 def _count(data: bytes) -> None:
-    """Raise UnreadableFile for too many cells by a count of their tags, before a sheet is parsed: openpyxl walks one
-    without a stated size twice.
+    """Raise UnreadableFile for too many cells, by a count of their tags. The sheet is not parsed for that: openpyxl
+    walks a sheet without a stated size twice.
     """
     cells = 0
     with ZipFile(BytesIO(data)) as archive:

@@ -1,5 +1,5 @@
-"""Gets a person's identity from an identity provider: OpenID Connect Core 1.0 by authorization code with PKCE (RFC
-7636), and later by refresh token.
+"""Gets a person's identity from an identity provider by OpenID Connect Core 1.0. It uses an authorization code with
+PKCE (RFC 7636), and later the refresh token.
 
 Authlib makes the requests and judges the claims, joserfc the signatures. Answers are bounded in time; the addresses
 are the provider's own, from its discovery document, which has to name the issuer that the operator set.
@@ -253,5 +253,7 @@ def _is_google(issuer: str) -> bool:
 
 
 def _is_safe(url: str, issuer: str) -> bool:
-    """Return True if the address is encrypted, or the issuer is not either, which only one on this machine may be."""
+    """Return True if the address is encrypted, or the issuer is not. Only an issuer on this machine may be
+    unencrypted.
+    """
     return urlsplit(url).scheme == "https" or urlsplit(issuer).scheme == "http"

@@ -1,10 +1,9 @@
-"""Lines of the audit stream, its cuts and its checkpoints, byte by byte (docs/specification/durability.md).
+"""Defines lines of the audit stream, its cuts and its checkpoints, byte by byte (docs/specification/durability.md).
 
-A workspace's stream is a chain of its own over the acts that no journal records, and over those that people sent to
-runs. A checkpoint is signed and records the ends of the stream and the journals, so that a cut-off end is found.
-
-A cut: the signed marker in place of removed audit lines, byte by byte. Without it the chain would have a gap that
-means tampering.
+- A workspace's stream is a chain of its own. It has the acts that no journal records, and those that people sent to
+  runs.
+- A checkpoint is signed. It records the ends of the stream and the journals, so that a cut-off end is found.
+- A cut is the signed marker in place of removed lines. Without it the chain would have a gap that means tampering.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Act(StrEnum):
     """A person opened a circuit breaker; it stays open until a person resets it."""
     BREAKER_RESET = "breaker_reset"
     BREAKER_MOVED = "breaker_moved"
-    """A call of a run, or a decision of one, moved a circuit breaker; the line names the run and the counts."""
+    """A call of a run, or a decision of one, moved a circuit breaker. The line names the run and the counts."""
     MEMORY_WRITTEN = "memory_written"
     """A person wrote into a fabric's memory."""
     MEMORY_DELETED = "memory_deleted"
@@ -115,7 +114,7 @@ class Act(StrEnum):
     MEMORY_PRUNED = "memory_pruned"
     """Entries of a memory that are no longer needed, their values erased before, were removed from its ledger."""
     SECRETS_SEALED_ANEW = "secrets_sealed_anew"
-    """Stored secrets were encrypted again under the first key of the key ring; the line has its id, and their
+    """Stored secrets were encrypted again under the first key of the key ring. The line has its id, and their
     number.
     """
     BACKUP_TAKEN = "backup_taken"
@@ -196,7 +195,7 @@ class AuditEntry:
 def line_hash(
     prev: bytes, seq: int, *, workspace_id: str, line_id: str, at: int, actor: str, via: str, act: str, subject: str, body: bytes
 ) -> bytes:  # fmt: skip
-    """Return the hash of the stream's chain, 32 bytes: over the line before and all fields of this line, each part
+    """Return the hash of a line in the stream's chain, 32 bytes. It covers the line before and each field of this line,
     with its length.
     """
     texts = (workspace_id, line_id, str(at), actor, via, act, subject)

@@ -13,7 +13,7 @@ from fabric.core.spec.policies.fallbacks import chain
 
 
 def find_name(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
-    """Return the name of the thing that a breaker of this scope guards in this call; None: no call of that kind."""
+    """Return the name of the thing that a breaker of this scope guards in a call. None: the scope has no such call."""
     match scope:
         case BreakerScope.PROVIDER:
             return endpoint_name(spec.model(command.model)) if isinstance(command, CallModel) else None

@@ -1,7 +1,7 @@
-"""Passes a call through its circuit breakers, as steps without input and output; the caller with access to the rows
-executes them.
+"""Passes a call through its circuit breakers, as steps without input and output. The caller with access to the rows
+executes the steps.
 
-``passing``, ``refusing`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
+``pass_breakers``, ``trip_breakers`` and ``settle_breakers`` are generators of ``RowStep``. The host takes each step to
 ``worker/spending/guards.py`` and sends the answer back in; the simulator uses its store at once. Changes are recorded
 in the row and its log. A run's journal has the findings on its own call.
 """
@@ -45,7 +45,7 @@ BUSY_US = 100_000
 
 
 class BreakerRow(Protocol):
-    """A breaker's row that all workers share (``grant_ports.GuardRow``)."""
+    """A breaker's row that all workers share (``runtime.ports.spending.GuardRow``)."""
 
     @property
     def state(self) -> str:
@@ -128,8 +128,8 @@ class BreakerRefusal:
     changed_at: int
     asked_at: int
     until: int = 0
-    """Instant at which to try again: after the cooldown or, while it is half open, after the first permit expires;
-    never before the endpoint's Retry-After.
+    """Instant at which to try again: after the cooldown or, while it is half open, after the first permit expires. It
+    is never before the endpoint's Retry-After.
     """
 
 
@@ -212,8 +212,8 @@ def _pass(gate: Gate) -> Generator[RowStep, Any, PassedBreaker | BreakerRefusal 
 
 
 def spares(gate: Gate, standing: Standing) -> bool:
-    """Return True if the call may pass although the breaker is open: it opened over money, and the call is
-    cheaper or allowed.
+    """Return True if the call may pass an open breaker. The breaker opened over money, and the call is cheaper or
+    allowed.
     """
     return gate.dear_passes and standing.signal == SignalName.COST_RATE
 

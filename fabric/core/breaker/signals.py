@@ -1,6 +1,4 @@
-"""Rules of a breaker: the signals that it counts, the thresholds that open it, the calls that may pass, and the
-answer to a refused one.
-"""
+"""Holds the rules of a breaker: its signals, its thresholds, the passing calls, and the answer to a refused call."""
 
 from __future__ import annotations
 
@@ -76,7 +74,9 @@ class CountChange:
     """The count begins anew at ``n``: a streak was broken."""
     windowed: bool = False
     until: bool = False
-    """``n`` is microseconds from now, and the count the latest such instant (``grant_ports.Count``)."""
+    """``n`` is microseconds from now, and the count the latest such instant
+    (``runtime.ports.spending.SignalCount``).
+    """
 
 
 def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: int = 0) -> Iterator[CountChange]:
@@ -178,8 +178,8 @@ Passage = Literal["pass", "probe", "refuse"]
 
 
 def cools_at(policy: Breaker, changed_at: int, retry_at: int) -> int:
-    """Return the end of the cooldown of a breaker that opened at ``changed_at``: the instant that its endpoint
-    named, else after ``cooldown_s``. Microseconds since the epoch.
+    """Return the end of an open breaker's cooldown. That is the instant that its endpoint named, or ``cooldown_s``
+    after ``changed_at``. Microseconds since the epoch.
 
     ``retry_at``: the row's ``RETRY_AT``; ignored if it was over before the breaker opened.
     """

@@ -33,7 +33,7 @@ class Want:
 
     scope: str
     usd_micros: int
-    """Micro-dollars; of a scope of tokens, tokens (``unit_of``)."""
+    """Micro-dollars; of a scope of tokens, tokens (``find_unit``)."""
 
 
 @value()

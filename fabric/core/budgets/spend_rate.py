@@ -1,12 +1,12 @@
-"""Spending rates in money or tokens, and their limits (docs/specification/budgets.md). Amounts are micro-dollars or
-tokens.
+"""Measures spending rates of runs and compares them with their limits (docs/specification/budgets.md). Amounts are
+micro-dollars or tokens.
 
-Common spending rate of a fabric's runs with an hourly ceiling. The caller with access to the shared rows checks
-it before each model call.
+A fabric with an hourly ceiling has one rate for all its runs. The caller with access to the shared rows checks it
+before each model call.
 
-A row counts the model calls that came back and their cost, over a minute and to within ten seconds. It begins anew
-with each decision about it. So of all runs that spend too fast together exactly one takes its cell: the run whose
-call crossed the line. ``pacing`` is a generator of ``Step`` like those of ``breaker/passing.py``.
+A row counts the model calls that came back and their cost, over a minute and to within ten seconds. It begins anew with
+each decision about it. So of all runs that spend too fast together exactly one takes its cell: the run whose call
+crossed the line. ``pace_call`` is a generator of ``RowStep`` like those of ``breaker/passing.py``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class TooFast:
 
 @value()
 class Projection:
-    """A plan that its cap cannot pay for, even if each remaining branch costs as little as the cheapest finished
+    """A plan that its cap cannot pay for. Each remaining branch is taken to cost as little as the cheapest finished
     one.
     """
 

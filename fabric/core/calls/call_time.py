@@ -1,5 +1,5 @@
-"""The time limit of one call over all its attempts, so that an endpoint that never answers costs one call's time and
-not one for each retry.
+"""Limits the time of one call over all its attempts. So an endpoint that never answers costs the time of one call, not
+of each retry.
 
 An attempt may take its own timeout. All attempts of a call together may take ``SHARE`` of that. Waits between them do
 not count. A wait for a circuit breaker ends with a probe, so the call's time begins anew with it. It also begins anew
@@ -27,8 +27,8 @@ def left_s(pending: Pending | None, timeout: float) -> float:
 
 
 def attempt_s(pending: Pending | None, timeout: float) -> float:
-    """Return the seconds that the next attempt may take; never less than a retry needs, so that an attempt scheduled
-    in time is not cut to nothing.
+    """Return the seconds that the next attempt may take. A retry always gets its least time, so that it is not cut to
+    nothing.
     """
     return min(timeout, max(left_s(pending, timeout), NEAR_SHARE * timeout))
 

@@ -44,8 +44,8 @@ def list_sent_calls(run: Run, step: Step) -> frozenset[str]:
 
 
 def has_ready_call(work: Work, step: Step) -> bool:
-    """Return True if a step whose calls are out has a further call to send or to review, since a result that it
-    refers to came back.
+    """Return True if a waiting step has a further call to send or review. A result that the call refers to has come
+    back.
     """
     if not step.agent or not step.history:
         return False

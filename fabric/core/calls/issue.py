@@ -32,8 +32,8 @@ from fabric.core.values.units import JSON, US
 
 
 def timeout_s(work: Work, stage: Stage, tool: str = "") -> float:
-    """Return the seconds that one attempt of a call may take: the tier's value in its stage, or the tool's own where
-    it is shorter.
+    """Return the seconds that one attempt may take. The tier's value in its stage counts, or the tool's own
+    if shorter.
     """
     tier = work.policy_in(stage).deadlines_of(work.run.tier).call_s
     own = work.compiled_fabric.spec.tool(tool).timeout_s if tool else None
@@ -187,8 +187,8 @@ def tool_proposal(
 
 
 def _args_ref(step: Step, call_id: str) -> str:
-    """Return the reference of a call's arguments: the step's last answer, the call's own content while the answer
-    streams in, or a person's edit.
+    """Return the reference of a call's arguments. They are in a person's edit, in the streaming call's own content, or
+    in the step's last answer.
     """
     coming = next((one for one in step.begun if one.record.call_id == call_id), None)
     if coming is not None:
@@ -303,7 +303,7 @@ def command_for(run: Run, spec: FabricSpec, issued: ev.CallIssued, opened: tuple
 
 
 def let_go(work: Work, pending: Pending, reason: str) -> None:
-    """Abort a call: charged at its worst case when it is out, for nothing when it only waited for its retry."""
+    """Abort a call. One that is out is charged at its worst case; one that waited for its retry is free."""
     issued = pending.issued
     charged = (0, 0) if pending.failed else (issued.reserved_usd_micros, issued.reserved_tokens)
     work.emit(
@@ -328,7 +328,7 @@ def withdraw_asked(work: Work, reason: str, step_id: str | None = None) -> None:
 
 
 def let_go_all(work: Work, reason: str, step_id: str | None = None) -> None:
-    """Abort the pending calls of one step or of the whole run, withdraw the reviews of calls, and stop the children."""
+    """Abort the pending calls of one step or the whole run. Withdraw the reviews of calls, and stop the children."""
     withdraw_asked(work, reason, step_id)
     for pending in list(work.run.pending.values()):
         if step_id is None or pending.issued.step_id == step_id:

@@ -1,18 +1,12 @@
-"""Calls as a model proposed them: each with an id that the history can answer, its structural error, and its
-dependencies (docs/specification/agent-step.md).
+"""Reads the calls of a model's answer, each with its id, structural error and dependencies (S2;
+docs/specification/agent-step.md).
 
-References among the calls of an agent: an argument that is an earlier call's result, and a condition on earlier
-results (S2; docs/specification/agent-step.md).
-
-A reference is ``{"$ref": "calls.<id>.result.<path>"}`` without further keys. A path goes by keys and positions;
-``.error`` replaces ``.result`` where the call failed. Any other value of ``$ref`` belongs to the tool (JSON schema
-writes ``#/...`` there).
-
-A plan of calls in an answer's text: JSON calls that may refer to each other, each with a condition, and the final
-output (S2; docs/specification/agent-step.md).
-
-The form is S2's solution, ``{"calls": [{"id", "tool", "args", "when"}], "output": null or the stage's shape}``. It
-needs no tool calling of an endpoint: a model that writes JSON can plan. Any other object is an ordinary answer.
+1. A call may refer to an earlier result: ``{"$ref": "calls.<id>.result.<path>"}`` without further keys. A path goes by
+   keys and positions; ``.error`` replaces ``.result`` where the call failed. Any other value of ``$ref`` belongs to the
+   tool (JSON schema writes ``#/...`` there).
+2. A call may have a condition on earlier results.
+3. A model without tool calling writes a plan of calls as text: ``{"calls": [{"id", "tool", "args", "when"}], "output":
+   null or the stage's shape}``, S2's solution. Any other object is an ordinary answer.
 """
 
 from __future__ import annotations
@@ -137,7 +131,7 @@ def _make_id(name: str, taken: set[str]) -> str:
 
 
 def _add_dependencies(one: Proposed, same: Mapping[str, str], later: set[str], before: frozenset[str]) -> Proposed:
-    """Return the call with its dependencies; with a problem if it refers to itself, to a later call or to none.
+    """Return the call with its dependencies. It has a problem if it refers to itself, to a later call or to none.
 
     ``same``: call ids, by name, of the calls before it in its answer. ``later``: names of this call and of those
     after it. ``before``: names of the calls of earlier answers.
@@ -163,8 +157,8 @@ def _add_dependencies(one: Proposed, same: Mapping[str, str], later: set[str], b
 
 
 def list_last_calls(work: Work, step: Step) -> list[Proposed]:
-    """Return the calls of the step's last answer as they were journaled with it; with the arguments that took the
-    place of the proposed ones.
+    """Return the calls of the step's last answer as they were journaled. Arguments that replaced the proposed ones are
+    in place.
     """
     turn = step.history[-1]
     journaled = work.ctx.contents.read(turn.answer_ref)["calls"]

@@ -1,14 +1,11 @@
-"""Screens the calls of one answer before they go out (docs/specification/agent-step.md).
+"""Screens the calls of one answer before they go out (S2; docs/specification/agent-step.md).
 
-Stops a changing call of a step that has read such a result. A person reviews it first where the cell *unsafe output*
-says so. Otherwise the call is refused once with a message to its model, and the next attempt is decided by the row.
-Does not stop: words that no pattern matches, and text that one agent passes on to another.
-
-Calls of one answer that write one state path: both are refused before either has an effect, or the answer's order
-decides (S2; docs/specification/agent-step.md).
-
-A state path is a key of a memory; writing it and deleting it are both writes. Calls belong to one wave where neither
-waits for the other. A call that refers to another comes after it, and may write its path.
+1. A changing call of a step that has read a result with instructions is stopped. A person reviews it first where the
+   cell *unsafe output* says so. Otherwise the call is refused once with a message to its model, and the row decides the
+   next attempt. Words that no pattern matches pass, and so does text that one agent passes on to another.
+2. Of two calls that write one state path both are refused before either has an effect, or the answer's order decides. A
+   state path is a key of a memory; writing it and deleting it are both writes. A call that refers to another comes
+   after it, and may write its path.
 """
 
 from __future__ import annotations
@@ -54,8 +51,8 @@ class Instructed:
 
 
 def find_instruction(work: Work, step: Step, one: Proposed) -> Instructed | None:
-    """Return the first result of the step that instructs its agent, where a call would change something; None: there
-    is none, or it changes nothing.
+    """Return the first result of the step that instructs its agent. None: there is no such result, or the call changes
+    nothing.
     """
     screen = work.compiled_fabric.evaluators.screen
     if screen is None or not _changes(work, one):
@@ -68,14 +65,14 @@ def find_instruction(work: Work, step: Step, one: Proposed) -> Instructed | None
 
 
 def find_instructing(work: Work, step: Step, one: Proposed) -> Instructed | None:
-    """Return the instructing result that a person must review before the call; None: no such result, or the fabric's
+    """Return the instructing result that a person must review before the call. None: no such result, or the fabric's
     cell has no review first.
     """
     return find_instruction(work, step, one) if _reviews_first(work, step) else None
 
 
 def first_word(work: Work, step: Step, one: Proposed, index: int) -> str:
-    """Return the model's message in place of the call's result, once a step; "": the call is fine, or the model had
+    """Return the message that the model gets in place of a result, once a step. "": the call is fine, or the model had
     the message before.
     """
     if not _changes(work, one) or _passes(work, step, index) or _was_warned(work, step):
@@ -158,9 +155,9 @@ def order_writes(spec: FabricSpec, proposals: Iterable[Proposed]) -> list[Propos
 
 
 def find_conflicts(work: Work, step: Step, wave: Sequence[Proposed], sure: Collection[str]) -> dict[str, str]:
-    """Return the conflicts of a step's last answer, a sentence by call id: another call of the wave writes the state
-    path of a call that has not begun. ``sure``: ids of the conditional calls whose condition is known to be true;
-    others may never be made.
+    """Return a sentence for each conflicting call of a step's last answer, by call id. Another call of the wave writes
+    the same state path, and the conflicting call has not begun. ``sure``: ids of the conditional calls whose condition
+    is known to be true; others may never be made.
     """
     writers: dict[tuple[str, str], list[Proposed]] = defaultdict(list)
     begun = {one.call_id for index, one in enumerate(wave) if _stands(work, step, index)}

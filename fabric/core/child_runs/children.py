@@ -1,17 +1,14 @@
-"""Child runs: a step that a run of its own executes. Spawns it with a slice of the budget, stops it, and reports to
-the parent when it ends.
+"""Starts a child run for a step with a slice of the budget, stops it, and reports its end.
 
 Above ``fan_out_inline_max`` briefs a fan-out is cut into slices, each a child of the parent's revision that begins at
-the fan-out. A worker that is a supervisor itself (``Compiled.nested``) is a child with a topology of its own. A
-parent occupies no worker while it waits. Cancel and deadline go down, results and cost come up, each once. The
-parent's decision table decides about a child's failure (docs/design.md, docs/specification/child-runs.md).
+the fan-out. A worker that is a supervisor itself (``CompiledFabric.nested``) is a child with a topology of its own. A
+parent occupies no worker while it waits. Cancel and deadline go down, results and cost come up, each once. The parent's
+decision table decides about a child's failure (docs/design.md, docs/specification/child-runs.md).
 
-Limits the briefs of a planner by a plan's own limit and by the agents that its run and the runs above have left
-(docs/specification/protections.md).
-
-A planner receives both numbers. In a root run, a plan above them costs a correction, and is a malformed plan once the
-corrections are spent. In a team's run it is a malformed plan at once: many teams plan at one time, and each of them
-would need the correction.
+A planner's briefs are limited by the plan's own limit, and by the agents that its run and the runs above have left
+(docs/specification/protections.md). The planner receives both numbers. In a root run, a plan above them costs a
+correction, and is a malformed plan once the corrections are spent. In a team's run it is a malformed plan at once: many
+teams plan at one time, and each of them would need the correction.
 """
 
 from __future__ import annotations
@@ -55,8 +52,8 @@ def find_purpose(work: Work, stage: Stage, agent: str) -> Purpose | None:
 
 
 def refuse_branches(work: Work, stage: Stage, agents: Iterable[str], briefs: Iterable[int]) -> list[Trip]:
-    """Return the trips against branches of those agents with those briefs: the family has no room for children, or
-    for the teams below them.
+    """Return the trips against branches with those agents and briefs. The family has no room for their children, or for
+    the teams below them.
     """
     if not any(find_purpose(work, stage, agent) for agent in agents):
         return []
@@ -90,8 +87,8 @@ def _teams_too_large(work: Work, briefs: list[int]) -> list[Trip]:
 
 
 def _too_large(work: Work, agents: list[str], whole: int) -> tuple[str, int, int, str]:
-    """Return the team that needs more agents than its part: its leader, the number it needs, the part, and a
-    sentence; "" without one. ``whole``: number of briefs of the plan.
+    """Return the team that needs more agents than its part: its leader, the need, the part, and a sentence. Without
+    one, the leader and the sentence are "". ``whole``: number of briefs of the plan.
     """
     nested, run = work.ctx.compiled.nested, work.run
     needs = {agent: teams.needed_agents(nested, agent) for agent in agents} if nested else {}
@@ -109,7 +106,7 @@ def _too_large(work: Work, agents: list[str], whole: int) -> tuple[str, int, int
 
 
 TEAM_AT_WORK = 2
-"""Least number of agents at work at once for a team with a planner; otherwise it could hand out only one brief."""
+"""Least number of agents at work at once for a team with a planner. Otherwise it could hand out only one brief."""
 
 
 def teams_without_room(work: Work, agents: list[str]) -> list[str]:
@@ -130,7 +127,7 @@ def teams_without_room(work: Work, agents: list[str]) -> list[str]:
 
 
 def build_id(parent_run_id: str, command_id: str) -> str:
-    """Return the id of the child that answers a command: a UUID of a kind of our own (version 8), computed from the
+    """Return the id of the child that answers a command. It is a UUID of version 8, computed from the
     arguments alone.
     """
     made = digest(parent_run_id, "child", command_id)
@@ -217,8 +214,8 @@ def _own_cap(work: Work, step: Step) -> int:
 
 
 def _agents(work: Work, step: Step, weight: int, purpose: Purpose) -> tuple[int, int]:
-    """Return the agents that a child and those below it may have at once, and start in all; the caps cover the whole
-    family (docs/specification/child-runs.md).
+    """Return the agents that a child's family may have at once, and start in all. The caps cover the whole family above
+    it too (docs/specification/child-runs.md).
 
     Each brief has its agent. The places left go to children with supervisors below them, by briefs. Of the remaining
     starts three quarters are shared, like the money; the rest is for the parent's retries.
@@ -249,7 +246,7 @@ def _has_supervisor_below(work: Work, step: Step) -> bool:
 
 
 def _request(work: Work, step: Step, purpose: Purpose, briefs: tuple[int, ...]) -> JSON:
-    """Return a child's request: its parent's request or its one brief, and for a retry a note about the failure or a
+    """Return a child's request: its parent's request, or its one brief. A retry adds a note about the failure or a
     person's words.
 
     The note is no part of the text: answers may cite the text, and a note quotes things that they may not cite.
@@ -321,7 +318,7 @@ def withdraw(work: Work, command_id: str, reason: str) -> None:
 
 
 def tell_waiting(work: Work, *, waiting: bool) -> None:
-    """Report to the parent, if there is one, that only reviews are live in this run, or that it goes on."""
+    """Report to the parent, if any, that this run waits for reviews alone. Or report that it goes on."""
     lineage = work.run.family.lineage
     if lineage is None:
         return

@@ -1,4 +1,4 @@
-"""Teams: the fabric as the runs of each team see it, and the least number of agents that a team starts
+"""Derives the fabric that each team's runs see, and the least agents that a team starts
 (docs/specification/topologies.md).
 """
 
@@ -21,8 +21,8 @@ def map_specs(spec: FabricSpec) -> dict[str, FabricSpec]:
 
 
 def spec_within(spec: FabricSpec, topology: str) -> FabricSpec:
-    """Return the fabric as a run sees it that runs this worker's topology; as it is for an empty name, and for one
-    that leads no team.
+    """Return the fabric as a run of this worker's team sees it. Without a name, or for a worker without a team, it is
+    unchanged.
     """
     return map_specs(spec).get(topology, spec) if topology else spec
 
@@ -39,8 +39,8 @@ def _narrow_spec(spec: FabricSpec, team: Team) -> FabricSpec:
 
 
 def needed_agents(nested: Mapping[str, CompiledFabric], agent: str, above: tuple[str, ...] = ()) -> int:
-    """Return the least number of agents that a worker's team starts, those of teams below it included; 0: it leads
-    none.
+    """Return the least number of agents that a worker's team starts, with the teams below it. 0: the worker leads no
+    team.
     """
     if agent not in nested or agent in above:
         return 0

@@ -1,13 +1,11 @@
-"""Rules of a memory: they accept or refuse each write, with a reason for the model. Pure; every store follows them.
+"""Accepts or refuses each write to a memory, with a reason for the model. Pure; every store follows these rules.
 
 A memory is a ledger. Each write and each deletion is an entry with a version of its key. The value of a key is its
 newest entry that was not undone. Undoing one restores the entry before it with its version. No version is used twice.
 
-The memory of one run, which is the journal itself. Its entries follow from the run's mutations; nothing goes out,
-and no other run sees it.
-
-A call of it is answered in the decision that issues it, so its outcome is never unknown. A child run has a memory of
-its own.
+The memory of one run is its journal itself: its entries follow from the run's mutations, nothing goes out, and no other
+run sees it. A call of it is answered in the decision that issues it, so its outcome is never unknown. A child run has a
+memory of its own.
 """
 
 from __future__ import annotations
@@ -160,8 +158,8 @@ def refusal_sentence(refused: WriteRefusal, change: Change, found: WriteFacts, m
 
 
 def select_standing(entries: Iterable[Entry], *, since: int = 0) -> dict[str, Entry]:
-    """Return the standing entry of each key: the newest that was not taken back, if it is a value and no older than
-    ``since``.
+    """Return the standing entry of each key: the newest that was not taken back. A deleted one, or one older than
+    ``since``, is left out.
     """
     newest: dict[str, Entry] = {}
     for one in entries:
@@ -208,8 +206,8 @@ def describe_keys(memory: MemorySpec, entries: Iterable[Entry], *, more: bool) -
 
 
 def answer_call(work: Work, command_id: str) -> Failure | None:
-    """Answer a call that was just issued, if it is one of the run's memory or conversation; return the failure that
-    its error causes, like any tool's.
+    """Answer a call that was just issued, if it belongs to the run's memory or conversation. Return the failure that
+    its error causes, as for any tool.
     """
     pending = work.run.pending[command_id]
     found = work.compiled_fabric.spec.memory_of(pending.issued.target)

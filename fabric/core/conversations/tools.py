@@ -1,5 +1,5 @@
-"""Calls of a conversation's own tools: answered in the decision that issues them, since their whole effect is in the
-journal (docs/specification/topologies.md).
+"""Answers calls of a conversation's own tools in the decision that issues them (docs/specification/topologies.md).
+Their whole effect is in the journal.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def end_turn(work: Work, step: Step) -> bool:
 
 
 def _ends(work: Work, call: CallRecord) -> bool:
-    """Return True if a call ends the turn: a handover or end by the engine's own tools, or a tool declared with
+    """Return True if a call ends the turn. The engine's own tools do so by a handover or an end, others by
     ``ends_turn``.
     """
     if call.state != "done" or call.error:

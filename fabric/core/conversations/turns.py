@@ -1,5 +1,5 @@
-"""A run's conversation in the form of the graph's rules: its state from the journal's fold, and a finished turn as
-one packet (docs/specification/topologies.md).
+"""Gives a run's conversation to the graph's rules: the folded state, and a finished turn as one packet
+(docs/specification/topologies.md).
 
 The run has the state of the conversation (``Run.talk``). The context variables are a content. Writes of the turn in
 flight are in its calls until its packet is committed. So a lost turn loses its writes: they go with the activation

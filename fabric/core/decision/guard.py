@@ -1,6 +1,6 @@
 """Judges one proposal by the mechanisms in guard order, and returns every trip, in that order.
 
-The ladder decides which trip wins (``ladder.gravest``): the gravest reaction first, ties to the mechanism that stands
+The ladder decides which trip wins (``ladder.choose``): the gravest reaction first, ties to the mechanism that stands
 earlier here.
 """
 
@@ -26,8 +26,8 @@ _RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
 
 
 def in_order(trips: Iterable[Trip]) -> tuple[Trip, ...]:
-    """Return the trips of several proposals in guard order; trips of no mechanism (a provider's error, a spent
-    correction) come last.
+    """Return the trips of several proposals in guard order. Trips of no mechanism come last, such as a provider's error
+    or a spent correction.
     """
     return tuple(sorted(trips, key=lambda trip: _RANK.get(trip.mechanism, len(_RANK))))
 

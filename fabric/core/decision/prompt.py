@@ -29,8 +29,8 @@ OUTPUT: Mapping[Stage, str] = {
 
 
 def find_output(step: Step) -> str:
-    """Return the shape of a step's output: a judgement for a judge, a verdict for a turn that decides a debate, else
-    its stage's.
+    """Return the shape of a step's output. A judge gives a judgement, a deciding turn of a debate a verdict, other
+    steps their stage's shape.
     """
     if step.turn is not None and step.turn.choices:
         return "verdict"
@@ -98,7 +98,7 @@ def _build_judge_message(run: Run, step: Step) -> Message:
 
 def _results(run: Run) -> tuple[str, ...]:
     """Return the tools' results in this epoch, those kept from a fork's origin, and the outputs of child runs
-    (``sources.py``).
+    (``core/grounding/sources.py``).
     """
     kept = () if run.epoch else (ref for _, _, ref in run.control.answers)
     authors = [step for step in run.steps.values() if not is_judge(step)]
@@ -109,7 +109,7 @@ def _results(run: Run) -> tuple[str, ...]:
 
 
 def _summaries(run: Run) -> tuple[str, ...]:
-    """Return the answers of the branches that gave one, in branch order; the parts of the fan-out's output refer to
+    """Return the answers of the branches that gave one, in branch order. The parts of the fan-out's output refer to
     them.
     """
     done = (s for s in run.steps.values() if s.stage is Stage.FAN_OUT and (s.status == "done" or is_slice(s.agent)))

@@ -18,8 +18,8 @@ SLICE = "slice "
 
 
 def cut(briefs: int, most: int) -> tuple[str, ...]:
-    """Return the slices of a fan-out, as even as possible and none above ``most``; empty: it is small enough to run
-    inline.
+    """Return the slices of a fan-out, as even as possible and none above ``most``. Empty: the fan-out is small enough
+    to run inline.
     """
     if briefs <= most:
         return ()
@@ -34,8 +34,8 @@ def is_slice(agent: str) -> bool:
 
 
 def from_child(run: Run, step: Step) -> bool:
-    """Return True if a step's output is from a child run, a slice or a team; the tools' answers behind it are not in
-    this run.
+    """Return True if a step's output is from a child run, a slice or a team. The tools' answers behind it are in the
+    child's journal.
     """
     return is_slice(step.agent) or any(step.output_ref == answer.ref for answer in run.family.answers.values())
 
@@ -74,8 +74,8 @@ def find_weight(run: Run, step: Step) -> int:
 
 
 def promised_agents(run: Run, stage: Stage) -> int:
-    """Return the number of allowed agents of slices that have no run yet, or wait to start again, without the one
-    that each slice counts as.
+    """Return the number of agents that slices may still start. Those slices have no run yet, or wait to start again;
+    each already counts as one agent.
     """
     let = (
         step

@@ -361,7 +361,7 @@ class AttemptFailed:
     trip: TripRecord | None = None
     """The mechanism that did not let it be sent; None: it was sent, or could not be."""
     breaker_wait_s: float | None = None
-    """Seconds for which its circuit breaker stays open, if it refused the call, or the call was its probe; None
+    """Seconds for which its circuit breaker stays open, if it refused the call, or the call was its probe. None
     otherwise.
     """
     shut: tuple[str, ...] = ()

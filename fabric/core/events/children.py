@@ -55,7 +55,7 @@ class ChildSpawned:
     reserved_usd_micros: int
     reserved_tokens: int = 0
     agents_alive: int = 0
-    """Its share of the family's agents at work at once; 0: one for each brief, without a count of the agents below
+    """Its share of the family's agents at work at once. 0: one for each brief, without a count of the agents below
     them.
     """
     agents_spawned: int = 0

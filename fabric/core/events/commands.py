@@ -1,7 +1,6 @@
-"""Intents for the world outside: commands, and messages that leave a run with its batch.
+"""Defines intents for the world outside: commands, and messages that leave a run with its batch.
 
-Messages that leave a run with its batch, in one transaction: child runs that begin, inputs for other runs of the
-family.
+Messages go in the batch's transaction: child runs that begin, and inputs for other runs of the family.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from fabric.core.values.taxonomy import ErrorClass
 
 @value(kw_only=True)
 class SpeakerChosen:
-    """A turn is over and accepted as a whole, and the next speaker is chosen; or the conversation was closed from
-    outside. Content: ``{"context", "reason"}``: the context variables from now on, and the explanation of the
-    tool that handed over.
+    """A turn is over and accepted as a whole, and the next speaker is chosen. Or the conversation was closed from
+    outside. Content: ``{"context", "reason"}``: the context variables from now on, and the explanation of the tool that
+    handed over.
     """
 
     step_id: str

@@ -126,7 +126,7 @@ class CapRaised:
 
 @value(kw_only=True)
 class BudgetRaised:
-    """A person raised another cap of the run than that of its money: of a stage, of an agent, or of tokens."""
+    """A person raised a cap of the run other than its money: of a stage, an agent, or tokens."""
 
     scope: str
     """``run``, ``stage:<name>`` or ``agent:<name>``."""

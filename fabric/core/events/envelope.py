@@ -1,16 +1,14 @@
-"""The outer form of every event (S3's envelope), its bytes in the journal, and the chain over them.
+"""Writes every event's outer form (S3's envelope), its bytes in the journal, and the chain over them.
 
 A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. ``header`` is JSON: the envelope's own
 fields, and the fact without its defaults; spans and parties follow from the fact (``tracing``) and are not repeated.
 ``payload`` is the content's JSON, absent if there is none or it was erased; ``payload_hash`` stays.
 
-Upcasters: bring events and inputs of older program versions to the current form.
-
-From 1.0.0 on an event's or input's shape never changes under its version: old rows are read for good, and an older
-program must not drop a field that it does not know. So a changed shape is a new version, and so is an added field
-with a default. Its row in ``UPCAST`` (``UPCAST_INPUT``) makes the old form into the new one. Its row in ``SINCE``
-(``SINCE_INPUT``) has the ``flow.FORMAT`` that was raised for it. ``tests/fabric/core/events/test_upcasters.py``
-checks the shapes.
+Upcasters bring events and inputs of older program versions to the current form. From 1.0.0 on an event's or input's
+shape never changes under its version: old rows are read for good, and an older program must not drop a field that it
+does not know. So a changed shape is a new version, and so is an added field with a default. Its row in ``UPCAST``
+(``UPCAST_INPUT``) makes the old form into the new one. Its row in ``SINCE`` (``SINCE_INPUT``) has the ``flow.FORMAT``
+that was raised for it. ``tests/fabric/core/events/test_upcasters.py`` checks the shapes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Inputs that arrive at a run: a closed, versioned union. Inputs are data; ``engine.decide`` decides their effect.
+"""Defines inputs that arrive at a run: a closed, versioned union. Inputs are data; ``engine.decide`` decides their
+effect.
 
-Inputs from outside (``InboxInput``) travel through the inbox table as JSON; results come back from the ports in
-memory. Each has an ``input_id``: a repeated id is a repeated input.
-Inputs of a run's conversation from outside: messages, and changes of its context variables.
+Inputs from outside (``InboxInput``) travel through the inbox table as JSON; results come back from the ports in memory.
+Each has an ``input_id``: a repeated id is a repeated input. A conversation gets messages and changes of its context
+variables in this way.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Kept:
 
 @value(kw_only=True)
 class ForkRequested:
-    """Start from an event of another run, with the outputs and turns kept there (``forks.kept_at``)."""
+    """Start from an event of another run, with the outputs and turns kept there (``forks.find_fork_point``)."""
 
     input_id: str
     request: JSON
@@ -187,7 +188,7 @@ class ModelReplied:
     model: str = ""
     sanitized: bool = False
     own: JSON = None
-    """Parts of the answer that only its provider understands, such as reasoning; they go back to the model that gave
+    """Parts of the answer that only its provider understands, such as reasoning. They go back to the model that gave
     them. None: there are none.
     """
     parts: TokenParts = NO_PARTS
@@ -249,8 +250,8 @@ class CallFailed:
     trip: Trip | None = None
     """The mechanism that did not let it be sent."""
     breaker_wait_s: float | None = None
-    """Seconds for which its open circuit breaker stays open, unless a person acts sooner; the call was refused, or
-    was a failed probe.
+    """Seconds for which its open circuit breaker stays open, unless a person acts sooner. The call was refused, or was
+    a failed probe.
     """
     shut: tuple[str, ...] = ()
     """Possible fallbacks whose call an open circuit breaker would have refused when this came back."""
@@ -314,7 +315,7 @@ Result = ModelReplied | ToolFinished | CallFailed
 
 
 class NewerInput(ValueError):
-    """An inbox row of a kind or version that this program does not know: a newer one wrote it, and reads it."""
+    """An inbox row has a kind or version that this program does not know. A newer program wrote it, and reads it."""
 
 
 class _Inbox:

@@ -40,9 +40,7 @@ class UsualRatesPinned:
 
 @value(kw_only=True)
 class PolicyTakenUp:
-    """The run takes over a version of the workspace's policy: at its start, and at a claim that finds another
-    version.
-    """
+    """The run takes over a version of the workspace's policy, at its start or at a claim that finds another."""
 
     number: int
     run_usd_micros: int | None = None
@@ -63,8 +61,8 @@ class OwnershipTaken:
 
 @value(kw_only=True)
 class RunQuarantined:
-    """No worker goes on with the run until a person releases it: it was claimed again and again without progress, or
-    its journal is damaged.
+    """No worker goes on with the run until a person releases it. Its claims made no progress, or its journal is
+    damaged.
     """
 
     reason: str

@@ -55,8 +55,8 @@ class ProposedCall:
 
 @value(kw_only=True)
 class GrantUse:
-    """A part of a shared budget's grant that a call reserves, besides its run's own budget: the process that owns
-    the grant, and the budget.
+    """The amount of a shared budget's grant that a call reserves, besides its run's own budget. Names the grant and the
+    budget's scope.
     """
 
     grant_id: str

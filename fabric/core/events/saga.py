@@ -32,8 +32,8 @@ class MutationIntended:
     """True: it stays when the run is replanned."""
     args_ref: str
     deadline_at: int
-    """Deadline of the call: until then it may still reach the other side, even while it is being reconciled or
-    undone.
+    """Deadline of the call. Until then it may still reach the other side, even while it is being reconciled
+    or undone.
     """
     kind: ClassVar[str] = "mutation_intended"
     version: ClassVar[int] = 1

@@ -1,11 +1,9 @@
-"""Steps and calls.
+"""Folds events about steps and calls into a run.
 
-Keeps the work of a step whose failed call a person approves: the call is made again, and not the step
-(docs/specification/reviews.md).
-
-A provider that was away, or money that had run out, does not discredit the step's earlier work. Its answers and their
-results stand. They also stand if a person allows a call that was found to be a loop. Any other failure is about the
-step's work, so the step begins anew with a note about it.
+The work of a step whose failed call a person approves stays: the call is made again, and not the step
+(docs/specification/reviews.md). A provider that was away, or money that had run out, does not discredit the step's
+earlier work. Its answers and their results stand. They also stand if a person allows a call that was found to be a
+loop. Any other failure is about the step's work, so the step begins anew with a note about it.
 """
 
 from __future__ import annotations
@@ -152,8 +150,8 @@ def _whole(record: CallRecord, call: ev.ProposedCall, *, handled: bool) -> CallR
 
 
 def _close_wave(step: Step) -> Step:
-    """Return the step after a call of its last turn was resolved: a wave that closes with an error costs a
-    correction (S2).
+    """Return the step after a call of its last turn was resolved. A wave that closes with an error costs a correction
+    (S2).
     """
     calls = step.history[-1].calls
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
@@ -162,8 +160,8 @@ def _close_wave(step: Step) -> Step:
 
 
 def _of_begun(step: Step, call: tuple[str, str, str], changes: Mapping[str, Any], size: int = 0) -> Step | None:
-    """Return the step with one open ``call`` (its id, tool and arguments) changed that belongs to no answer yet;
-    None: it has no such call.
+    """Return the step with one open ``call`` (its id, tool and arguments) changed that belongs to no answer yet. None:
+    the step has no such call.
     """
     for n, one in enumerate(step.begun):
         record = one.record

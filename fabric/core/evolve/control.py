@@ -57,8 +57,8 @@ def _output_kept(run: Run, event: Event, fact: ev.OutputKept) -> Run:
 
 
 def _output_edited(run: Run, event: Event, fact: ev.OutputEdited) -> Run:
-    """Put a person's output in place: of a step that is done with it, of a stage that is yet to be left, or of a
-    plan that was handed out.
+    """Put a person's output in place. It belongs to a finished step, to a stage before its end, or to a plan that was
+    handed out.
     """
     kept = tuple(name for name in run.withheld if name not in (fact.step_id, f"stage:{fact.stage}"))
     run = replace(run, withheld=kept, stops=rewritten(run, fact.stage, fact.step_id))

@@ -37,8 +37,8 @@ def calls_kept(run: Run, gone: str) -> dict[str, Pending]:
 
 
 def keep_run(run: Run, event: Event, fact: Any) -> Run:
-    """Return the run unchanged: the fact is for people and auditors, and no decision depends on it (mechanisms may
-    still observe it).
+    """Return the run unchanged. The fact is for people, auditors and mechanisms; no decision of the engine depends on
+    it.
     """
     return run
 
@@ -49,7 +49,7 @@ def rungs_kept(run: Run, gone: str) -> dict[str, int]:
 
 
 def rungs_of_branches(run: Run) -> dict[str, int]:
-    """Return the uses of rungs that outlast a replan: those counted for a branch or a stage, not for a call or step
-    of an epoch.
+    """Return the uses of rungs that outlast a replan. They count for a branch or stage, not for an epoch's call or
+    step.
     """
     return {key: uses for key, uses in run.spent_rungs.items() if ".e" not in key}

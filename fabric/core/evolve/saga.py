@@ -49,7 +49,7 @@ def _fold_settlement(run: Run, event: Event, fact: ev.MutationSettled) -> Run:
 
 
 def _without_needless(saga: Saga, key: str) -> Saga:
-    """Take a mutation that was not executed after all off the undo list; a compensation that is out is still
+    """Take a mutation that was not executed after all off the undo list. A compensation that is out is still
     awaited.
     """
     unwinding, mutation = saga.unwinding, find_by_key(saga, key)

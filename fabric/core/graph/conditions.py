@@ -1,7 +1,6 @@
-"""Conditions and targets of transitions: their form in a fabric, and their evaluation, one row a kind.
+"""Declares conditions and targets of transitions, and evaluates them, one row a kind.
 
-Targets of transitions: their form in a fabric, and the next speaker of each, one row a kind
-(docs/specification/topologies.md; S4 "Built-in Targets").
+Both have a form in a fabric. A target names the next speaker (docs/specification/topologies.md; S4 "Built-in Targets").
 """
 
 from __future__ import annotations
@@ -76,29 +75,33 @@ DEPTH_MAX = 8
 class Always(SpecGroup):
     """Holds after every accepted turn."""
 
-    kind: Literal["always"] = "always"
+    kind: Literal["always"] = Field(default="always", description="Kind of the condition: it always holds.")
 
 
 class FromSpeaker(SpecGroup):
     """Holds after a turn of one participant."""
 
-    kind: Literal["from_speaker"] = "from_speaker"
+    kind: Literal["from_speaker"] = Field(
+        default="from_speaker", description="Kind of the condition: a participant spoke last."
+    )
     agent: Name = Field(description="The participant that spoke.")
 
 
 class ToolCalled(SpecGroup):
-    """True after a turn that this tool routed: the first tool called, in the order of emission, that any rule of the
-    graph names.
-    """
+    """True after a turn that this tool routed. It is the first tool called that any rule of the graph names."""
 
-    kind: Literal["tool_called"] = "tool_called"
+    kind: Literal["tool_called"] = Field(
+        default="tool_called", description="Kind of the condition: the turn called a tool."
+    )
     tool: Name = Field(description="The tool that was called.")
 
 
 class ContextEquals(SpecGroup):
     """True while a context variable has a value, values of the current turn included."""
 
-    kind: Literal["context_equals"] = "context_equals"
+    kind: Literal["context_equals"] = Field(
+        default="context_equals", description="Kind of the condition: a context variable has a value."
+    )
     key: Key = Field(description="Name of the context variable.")
     value: JsonValue = Field(default=None, description="Value for the comparison; null matches an unset one too.")
 
@@ -117,7 +120,10 @@ class ContextText(SpecGroup):
     and groups are their JSON.
     """
 
-    kind: Literal["context_text"] = "context_text"
+    kind: Literal["context_text"] = Field(
+        default="context_text",
+        description="Kind of the condition: the text of a context variable compares in some way.",
+    )
     key: Key = Field(description="Name of the context variable.")
     compares: Literal["equals", "greater", "less", "at_least", "at_most", "contains", "matches", "is_set"] = Field(
         description="greater to at_most: as numbers, and what is none never holds. contains: a part of the text, or an item of a list. "
@@ -139,43 +145,53 @@ class ContextText(SpecGroup):
 class OutcomeIs(SpecGroup):
     """Holds after a turn that ended so."""
 
-    kind: Literal["outcome_is"] = "outcome_is"
-    outcome: NodeOutcome
+    kind: Literal["outcome_is"] = Field(
+        default="outcome_is", description="Kind of the condition: the turn ended in some way."
+    )
+    outcome: NodeOutcome = Field(description="How the turn ended.")
 
 
 class ErrorClassIs(SpecGroup):
     """Holds after a turn that failed so."""
 
-    kind: Literal["error_class_is"] = "error_class_is"
-    failure_class: ErrorClass
+    kind: Literal["error_class_is"] = Field(
+        default="error_class_is", description="Kind of the condition: the turn failed in a class."
+    )
+    failure_class: ErrorClass = Field(description="Class of the failure.")
 
 
 class AllOf(SpecGroup):
     """Holds where each of its conditions does."""
 
-    kind: Literal["all_of"] = "all_of"
-    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=16)]
+    kind: Literal["all_of"] = Field(default="all_of", description="Kind of the condition: all of several hold.")
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=16)] = Field(
+        description="Conditions that all have to hold."
+    )
 
 
 class AnyOf(SpecGroup):
     """Holds where one of its conditions does."""
 
-    kind: Literal["any_of"] = "any_of"
-    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=16)]
+    kind: Literal["any_of"] = Field(default="any_of", description="Kind of the condition: one of several holds.")
+    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=16)] = Field(
+        description="Conditions of which one has to hold."
+    )
 
 
 class Not(SpecGroup):
     """Holds where its condition does not."""
 
-    kind: Literal["not"] = "not"
-    condition: Condition
+    kind: Literal["not"] = Field(default="not", description="Kind of the condition: another one does not hold.")
+    condition: Condition = Field(description="The condition that must not hold.")
 
 
 class RegisteredCondition(SpecGroup):
     """Condition of the installation, by its name."""
 
-    kind: Literal["registered"] = "registered"
-    name: Name
+    kind: Literal["registered"] = Field(
+        default="registered", description="Kind of the condition: a function of the installation decides."
+    )
+    name: Name = Field(description="Name under which the function is registered.")
     args: dict[str, JsonValue] = Field(default_factory=dict, description="What it is made with.")
 
 
@@ -290,40 +306,46 @@ def depth(condition: Condition) -> int:
 class ToAgent(SpecGroup):
     """A participant by name."""
 
-    kind: Literal["agent"] = "agent"
+    kind: Literal["agent"] = Field(default="agent", description="Kind of the target: a participant by name.")
     agent: Name = Field(description="Next speaker.")
 
 
 class RoundRobin(SpecGroup):
     """The participant after the one that spoke, in their order; after the last the first."""
 
-    kind: Literal["round_robin"] = "round_robin"
+    kind: Literal["round_robin"] = Field(
+        default="round_robin", description="Kind of the target: the next participant in order."
+    )
 
 
 class Stay(SpecGroup):
     """The last speaker speaks again."""
 
-    kind: Literal["stay"] = "stay"
+    kind: Literal["stay"] = Field(default="stay", description="Kind of the target: the same speaker again.")
 
 
 class RevertToInitiator(SpecGroup):
     """Back to the participant that opened the conversation."""
 
-    kind: Literal["revert_to_initiator"] = "revert_to_initiator"
+    kind: Literal["revert_to_initiator"] = Field(
+        default="revert_to_initiator", description="Kind of the target: the initiator of the conversation."
+    )
 
 
 class Terminate(SpecGroup):
     """The end, with its reason."""
 
-    kind: Literal["terminate"] = "terminate"
+    kind: Literal["terminate"] = Field(default="terminate", description="Kind of the target: the conversation ends.")
     reason: Line = Field(default="terminated", description="Why the conversation is closed.")
 
 
 class RegisteredTarget(SpecGroup):
     """Target of the installation, by its name."""
 
-    kind: Literal["registered"] = "registered"
-    name: Name
+    kind: Literal["registered"] = Field(
+        default="registered", description="Kind of the target: a function of the installation chooses."
+    )
+    name: Name = Field(description="Name under which the function is registered.")
     args: dict[str, JsonValue] = Field(default_factory=dict, description="What it is made with.")
 
 

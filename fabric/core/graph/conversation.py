@@ -1,7 +1,6 @@
-"""A conversation that a graph drives: ``fold`` takes a happening and returns the next state, with the decision and
-its reason (docs/specification/topologies.md; S4).
+"""Drives a conversation by a graph: ``fold`` returns the state after a happening, with the decision and its reason.
 
-Each accepted packet is one turn. It is folded in this order:
+Sources: docs/specification/topologies.md; S4. Each accepted packet is one turn. It is folded in this order:
 
 1. Its context writes are applied.
 2. A value that a tool returned decides (the first one emitted); else the first rule whose condition is true; else the
@@ -9,12 +8,10 @@ Each accepted packet is one turn. It is folded in this order:
 3. The limit of turns is applied; an end that was decided in this turn wins over it.
 
 A restart edge resets the context to its initial values. A refused happening changes nothing. There is no clock here:
-``expectations.py`` has the time limits.
+``core/conversations/expectations.py`` has the time limits.
 
-A participant's view of a conversation: the last messages in full, the rest as one line
-(docs/specification/topologies.md; S4 "Default view").
-
-The line has counts and names alone, so that it is reproducible, and at most as long as its participants' names.
+A participant sees the last messages in full, and the rest as one line (S4 "Default view"). The line has counts and
+names alone, so that it is reproducible, and at most as long as its participants' names.
 """
 
 from __future__ import annotations

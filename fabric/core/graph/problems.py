@@ -1,5 +1,5 @@
-"""Problems that keep a graph from being published, and warnings for its author: a path and one sentence each
-(docs/specification/topologies.md; S4).
+"""Finds problems that keep a graph from being published, and warnings for its author (docs/specification/topologies.md;
+S4). Each has a path and one sentence.
 
 The proofs about rules are those of ``reach.py``, with their limits. A rule that ends the conversation and can never
 decide is a problem. A rule that leads elsewhere and can never decide, and a participant that no rule leads to, are
@@ -80,8 +80,8 @@ def _names(graph: TransitionGraph) -> Iterator[Problem]:
 
 
 def _back(graph: TransitionGraph) -> Iterator[Problem]:
-    """Yield the problems of retry targets and restart edges: an unknown participant, no limit of turns, no look at
-    the outcome.
+    """Yield the problems of retry targets and restart edges. A participant is unknown, turns have no limit, or the
+    outcome is not looked at.
     """
     for name in graph.retry_targets:
         if name not in graph.participants:

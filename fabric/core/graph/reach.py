@@ -1,5 +1,4 @@
-"""Proofs over a graph's rules, without running them: the rules that can decide after each speaker's turn, and the
-participants that can ever speak.
+"""Proves, without running a graph, which rules can decide after a speaker's turn and which participants can ever speak.
 
 After a turn of one speaker everything that conditions look at is free: the tool that routed, the outcome, each
 context variable (any value that the graph names, or another), each registered condition (either way). A rule can
@@ -73,8 +72,8 @@ class RuleReach:
     # -- which rules can decide ----------------------------------------------------------------------------------------
 
     def possible(self, speaker: str, wanted: Wanted) -> bool:
-        """Return True if some turn of a speaker gives each condition its wanted value; also if the search is too
-        long.
+        """Return True if some turn of a speaker gives each condition its wanted value. A search that is too long counts
+        as True.
         """
         if self._looked > LOOKS_MAX:
             return True
@@ -125,15 +124,15 @@ class RuleReach:
         return self.possible(speaker, [*also, *((when, False) for _, when, found in standing if found is not False)])
 
     def goes_back(self, speaker: str) -> bool:
-        """Return True if a failed turn of a speaker can reach its retry targets, without a rule on the outcome
-        deciding first.
+        """Return True if a failed turn of a speaker can reach its retry targets. No rule on the outcome
+        decides first.
         """
         plain = (n for n, rule in enumerate(self.graph.transitions) if not on_failure(rule))
         return self.falls_through(speaker, FAILED) or any(self.decides(n, speaker, FAILED) for n in plain)
 
     def list_earlier_rules(self, place: int, speakers: Sequence[str]) -> Iterator[int]:
-        """Yield the rules that are tried before the one at a place in the list and may be true after turns of all
-        these speakers.
+        """Yield the rules that are tried before the one at ``place``. Each may be true after turns of all these
+        speakers.
         """
         for n, _ in self.graph.ordered_rules:
             if n == place:
@@ -142,9 +141,7 @@ class RuleReach:
                 yield n
 
     def _order_rules(self, speaker: str) -> tuple[tuple[int, c.Condition, bool | Free], ...]:
-        """Return the rules in the order in which they are tried, each with its value if that depends on nothing
-        free.
-        """
+        """Return the rules in the order of trial. Each has its value, if that depends on nothing free."""
         if speaker not in self._stands:
             ordered = self.graph.ordered_rules
             found = tuple((n, rule.when, self._evaluate(rule.when, speaker, {})) for n, rule in ordered)

@@ -1,5 +1,5 @@
-"""Conditions and targets of an installation: each is registered under a name, and read back by that name
-(docs/specification/topologies.md; S4 "Custom Targets / Conditions").
+"""Registers an installation's conditions and targets by name (docs/specification/topologies.md; S4 "Custom Targets /
+Conditions").
 
 A registry is a value that the caller of ``fold`` passes in, so that a run keeps the one that its revision was
 compiled with. Registered functions are pure: each decides from the turn alone, and repeats its answer for an equal

@@ -1,7 +1,7 @@
-"""Routes of failures in a graph: transitions that a failure may take, and retry targets.
+"""Routes failures in a graph: by transitions that a failure may take, and by retry targets.
 
-Failures that a transition may route (docs/specification/topologies.md). In high-stakes, policy, unsafe output,
-budgets and limits belong to the decision table alone.
+In high-stakes, policy, unsafe output, budgets and limits belong to the decision table alone
+(docs/specification/topologies.md).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def is_barred(cause: Cause) -> bool:
 
 
 def routed_by_edge(cause: Cause, tier: Tier) -> bool:
-    """Return True if a node with this failure may go on by a transition on its outcome or class, in a tier. A cancel
+    """Return True if a node with this failure may go on by a transition on its outcome or class. A cancel
     never does.
     """
     if CLASSIFY[cause].error_class is ErrorClass.CANCELED:

@@ -26,8 +26,8 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400)]
 class Transition(SpecGroup):
     """One rule: while its condition is true, its target names the next speaker."""
 
-    when: Condition
-    then: Target
+    when: Condition = Field(description="Condition under which the rule applies.")
+    then: Target = Field(description="Target: the next speaker, or the end.")
     order: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = Field(
         default=0,
         title="Order",
@@ -47,8 +47,8 @@ class Transition(SpecGroup):
 
 
 class RetryTargets(SpecGroup):
-    """Retry targets of one participant: after its failures, and before its goal is met (S1 "Goal gates", "When
-    failures become fatal").
+    """Retry targets of a participant, after failures and before its goal is met (S1 "Goal gates", "When failures become
+    fatal").
     """
 
     retry_target: Name | None = Field(
@@ -62,7 +62,9 @@ class RetryTargets(SpecGroup):
 class TurnWithin(SpecGroup):
     """A time limit of one turn, and its consequence."""
 
-    kind: Literal["turn_within"] = "turn_within"
+    kind: Literal["turn_within"] = Field(
+        default="turn_within", description="Kind of the expectation: a turn takes no longer than a time."
+    )
     seconds: Seconds = declare_limit(
         REQUIRED,
         "Turn timeout",
@@ -71,7 +73,9 @@ class TurnWithin(SpecGroup):
         stops="the run warns, or closes the conversation",
         source="S4: default expectations",
     )
-    on_violation: Literal["warn", "auto_close"] = "warn"
+    on_violation: Literal["warn", "auto_close"] = Field(
+        default="warn", description="warn: the conversation goes on. auto_close: it is closed."
+    )
 
 
 EXPECTATIONS = (TurnWithin(seconds=120), TurnWithin(seconds=600, on_violation="auto_close"))
@@ -85,7 +89,9 @@ class GraphRules(SpecGroup):
     initiator: Name | None = Field(
         default=None, description="The speaker that revert_to_initiator returns to. None: the first speaker."
     )
-    transitions: Annotated[tuple[Transition, ...], Field(max_length=1_000)] = ()
+    transitions: Annotated[tuple[Transition, ...], Field(max_length=1_000)] = Field(
+        default=(), description="Rules that choose the next speaker after a turn."
+    )
     default_target: Target | None = Field(
         default=None, description="The next speaker if no rule matches. None: the conversation ends."
     )
@@ -113,7 +119,9 @@ class GraphRules(SpecGroup):
         stops="the conversation is closed",
         source=_PAGE,
     )
-    expectations: Annotated[tuple[TurnWithin, ...], Field(max_length=16)] = EXPECTATIONS
+    expectations: Annotated[tuple[TurnWithin, ...], Field(max_length=16)] = Field(
+        default=EXPECTATIONS, description="Time limits of a turn."
+    )
     ttl_s: Seconds | None = declare_limit(
         None,
         "Longest conversation",
@@ -147,8 +155,8 @@ class TransitionGraph(GraphRules):
         return self.model_dump(mode="json")
 
     def dumps(self) -> bytes:
-        """Return the whole graph as JSON in one fixed form: equal graphs give equal bytes, and what ``loads`` reads
-        gives them again.
+        """Return the whole graph as JSON in one fixed form. Equal graphs give equal bytes, and ``loads`` reads them
+        back.
         """
         return encode(self.to_dict())
 
@@ -184,7 +192,7 @@ class Unreadable(ValueError):
 
 
 def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Return True if an error only says that a list is too short, while another one is about an item of that list."""
+    """Return True if an error only says that a list is too short. Another error is about an item of that list."""
     loc = detail["loc"]
     return detail["type"] == "too_short" and any(one["loc"][: len(loc)] == loc != one["loc"] for one in details)
 

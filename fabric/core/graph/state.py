@@ -1,10 +1,8 @@
-"""State of a conversation that a graph drives, and the happenings that change it (docs/specification/topologies.md;
-S4 "State Object", "Packet execution model").
+"""Defines the state of a conversation that a graph drives, and the happenings that change it.
 
-Values alone. ``conversation.py`` folds happenings into the state. Messages are in the run's contents, never here.
-
-Context variables: written without taking a turn, tentative while their round is in flight
-(docs/specification/topologies.md; S4 "Packet execution model").
+Sources: docs/specification/topologies.md; S4 "State Object", "Packet execution model". Values alone:
+``conversation.py`` folds happenings into the state. Messages are in the run's contents, never here. A context variable
+is written without taking a turn, and is tentative while its round is in flight.
 """
 
 from __future__ import annotations
@@ -245,8 +243,8 @@ def committed_context(state: State) -> Mapping[str, JSON]:
 
 
 def context_after(state: State, packet: Packet) -> Mapping[str, JSON]:
-    """Return the context after a packet: its round's writes, then its own, then its outcome (``outcome``,
-    ``failure_class``; None where it did not fail).
+    """Return the context after a packet: its round's writes, its own, and its outcome. The failure class is None where
+    it did not fail.
     """
     said = apply_writes(visible_context(state), packet.writes)
     return {**said, OUTCOME_KEY: str(packet.outcome), FAILURE_KEY: packet.error and str(packet.error)}

@@ -1,10 +1,9 @@
-"""Numbers: each number in an answer is in a source or a tool's answer, was calculated, or follows by a formula
-beside it.
+"""Checks each number of an answer: it has a source, was calculated, or follows by a formula beside it.
 
-Numbers are compared by meaning, not by spelling: 1,249.5 and 1249.50 and 1.249,5 are equal, 12 % is also 0.12. A
-number that only names a place or a day (dates, clock times, section and page numbers, list markers, versions) is no
-claim.
-Formulas in a text, such as ``(1,249.5 - 980) / 980 = 27.5 %``, and sorted values that find a value in a range.
+Numbers are compared by meaning, not by spelling: 1,249.5 and 1249.50 and 1.249,5 are equal, 12 % is also 0.12. A number
+that only names a place or a day (dates, clock times, section and page numbers, list markers, versions) is no claim. A
+formula stands in the text, such as ``(1,249.5 - 980) / 980 = 27.5 %``. Values are sorted, so that a value in a range is
+found fast.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ CONSTANTS = frozenset(Decimal(n) for n in (0, 1, 2, 3, 4, 7, 10, 12, 24, 30, 52,
 """Numbers that a calculation may use without a source: counts of months and days, the hundred of a percentage."""
 
 _OPERAND = r"(?>[(]{0,5} ?[-−]?[$€£]? ?(?<!\d)\d[\d.,]{0,40}(?: ?%)?(?: ?[)]){0,5})"
-"""Atomic, like the whole chain: a blank may belong to either side, and trying both for each of 20 operands is 3^20
+"""Atomic, like the whole chain. A blank may belong to either side, and trying both for each of 20 operands is 3^20
 attempts.
 """
 _FORMULA = re.compile(
@@ -278,9 +277,7 @@ def _values(digits: str) -> tuple[tuple[Decimal, ...], int]:
 
 
 def claims(text: str) -> list[Number]:
-    """Return the numbers that a text states as facts; a date, a clock time, a section's or a version's number is
-    none.
-    """
+    """Return the numbers that a text states as facts. Dates, clock times, section numbers and versions are left out."""
     blanked = _NO_CLAIMS.sub(lambda match: " " * len(match[0]), text)
     return list(islice(read(blanked), CLAIMS_MAX + 1))
 

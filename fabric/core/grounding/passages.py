@@ -1,5 +1,5 @@
-"""Chooses the passages of a document for a critic whose prompt cannot take all of it: quoted ones first, then those
-nearest to the claims.
+"""Chooses passages of a document for a critic whose prompt is too small for the whole. Quoted passages come first, then
+those nearest to the claims.
 
 Deterministic: equal text, answer and limit give equal passages, so that a verdict can be compared with its material.
 """
@@ -35,8 +35,8 @@ class ChosenPassages:
 
 
 def choose_passages(text: str, answer: str, quoted: Sequence[str], limit: int) -> ChosenPassages:
-    """Return at most ``limit`` characters of ``text``, as ``passages_text`` writes them: passages with the words of
-    ``quoted`` first, then the nearest to ``answer``, then from the beginning.
+    """Return at most ``limit`` characters of ``text``, as ``passages_text`` writes them. Passages with the words of
+    ``quoted`` come first, then the nearest to ``answer``, then the beginning.
     """
     if len(text) <= limit:
         return ChosenPassages(((0, len(text)),))
@@ -68,8 +68,8 @@ def passages_text(text: str, spans: Sequence[Span]) -> str:
 
 
 def places(answer: str, documents: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the quoted passages of an answer by the document to search: the one cited behind it, else the first
-    that contains it.
+    """Return the quoted passages of an answer by the document to search. That is the document cited behind it, or the
+    first that contains it.
     """
     found: dict[str, list[str]] = {name: [] for name, _ in documents}
     plain = {name: quotes.normalise_quote(drop_marks(text)) for name, text in documents}
@@ -93,8 +93,8 @@ def _take(spans: Sequence[Span], which: Sequence[int], taken: set[int], room: in
 
 
 def _passages(text: str) -> Iterator[Span]:
-    """Yield the text in passages: sentences of one paragraph together, as long as they fit; overlong text is cut at
-    a blank.
+    """Yield the text in passages: sentences of one paragraph, as long as they fit. A sentence that is too long is cut
+    at a blank.
     """
     start = 0
     ends = [*((m.start(), m.end()) for m in _END.finditer(text)), (len(text), len(text))]

@@ -28,17 +28,15 @@ _EDGES = " \t\n.,;:!?\"'-*_`"
 
 
 def normalise_quote(text: str) -> str:
-    """Return a text in the form for comparing passages: NFKC, one kind of quote and dash, no emphasis, single
-    blanks, no letter case.
+    """Return a text in the form for comparing passages. It is NFKC in one case, with one kind of quote, dash and blank,
+    and no emphasis.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     return " ".join(plain.replace("*", "").replace("`", "").split()).casefold()
 
 
 def passages(text: str) -> list[tuple[str, str]]:
-    """Return each quoted passage of three words or more, with the name of the document cited right behind it in its
-    sentence, or "".
-    """
+    """Return each quoted passage of three words or more, with the document cited right behind it, or ""."""
     found = []
     for match in _QUOTED.finditer(text):
         passage = next(group for group in match.groups() if group is not None)
@@ -49,8 +47,8 @@ def passages(text: str) -> list[tuple[str, str]]:
 
 
 def parts(passage: str) -> list[str]:
-    """Return the parts of a passage that the source must have, in order: without omissions, and without the quoting
-    author's words in brackets.
+    """Return the parts of a passage that the source must have, in order. Omissions and words in brackets are
+    left out.
     """
     pieces = [piece for given in _OMITTED.split(passage) for piece in _INSERTED.split(given)]
     return [piece for given in pieces if (piece := normalise_quote(given).strip(_EDGES))]

@@ -1,6 +1,6 @@
-"""Sources that an answer may cite: the request, the attached documents, tools' answers, calculations.
+"""Lists sources that an answer may cite: the request, the attached documents, tools' answers, calculations.
 
-Citations: each names an attached document and, where it names a place, one that the document has.
+A citation names an attached document and, where it names a place, one that the document has.
 """
 
 from __future__ import annotations

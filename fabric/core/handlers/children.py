@@ -115,7 +115,7 @@ def _count_unused_agents(spawned: ChildSpawned, given: ChildEnded) -> int:
 
 
 def end_child(work: Work, given: ChildEnded) -> None:
-    """Settle a child's cost, take its result if its step waits for it, and react to its failure like a branch's."""
+    """Settle a child's cost, and take its result if its step waits for it. React to its failure like a branch's."""
     child = _child(work, given)
     if child is None:
         return

@@ -1,5 +1,5 @@
-"""Handles a stopping process and a new owner: calls that were out are interrupted, and ``engine.advance`` issues
-them again (step 5 of docs/concepts/worker-dies.md).
+"""Handles a stopping process and a new owner (step 5 of docs/concepts/worker-dies.md). Calls that were out are
+interrupted, and ``engine.advance`` issues them again.
 """
 
 from __future__ import annotations

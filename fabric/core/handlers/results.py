@@ -1,7 +1,7 @@
-"""Handles a port's result: an answer, a tool's result, or a failure. A result for a call that is no longer pending
-is late or a duplicate.
+"""Handles a port's result: an answer, a tool's result, or a failure.
 
-Handles results of the saga's own calls: compensations and reconciliations.
+A result for a call that is no longer pending is late or a duplicate. Results of the saga's own calls, compensations and
+reconciliations, are handled here too.
 """
 
 from __future__ import annotations
@@ -156,9 +156,7 @@ def _fail_call(work: Work, pending: Pending, given: CallFailed) -> None:
 
 
 def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> bool:
-    """Return True if an answer has more bytes than a run may record of one; it then counts as an attempt without an
-    answer.
-    """
+    """Return True if an answer has more bytes than a run may record of one. It then counts as a failed attempt."""
     most = work.compiled_fabric.spec.policy.limits.content_bytes
     if size <= most:
         return False
@@ -177,8 +175,8 @@ def _too_large(work: Work, given: ModelReplied | ToolFinished, size: int) -> boo
 
 
 def _answers(work: Work, given: ModelReplied | ToolFinished | CallFailed) -> Pending | None:
-    """Return the pending attempt that a result answers; None for a duplicate (dropped) and for a late one (kept as a
-    fact, ignored as data).
+    """Return the pending attempt that a result answers, or None. A duplicate is dropped; a late result is kept as a
+    fact and ignored as data.
     """
     pending = work.run.pending.get(given.command_id)
     awaited = pending is not None and pending.issued.attempt == given.attempt and not pending.failed

@@ -219,8 +219,8 @@ def _model_choice(work: Work, lost: LostCall, choice: Failover, trips: Mapping[s
 
 
 def _refuse_model(work: Work, step: Step, failure: Failure, name: str, *, takes: bool) -> Trip | None:
-    """Return why a model may not take the call now: its worst-case cost, the time left, or a retry token for the
-    failed endpoint; None: it may.
+    """Return why a model may not take the call now: its worst-case cost, the time left, or no retry token. None: it may
+    take it.
 
     ``takes``: the call is made if nothing trips, so the shared buckets give a token for it. Otherwise only the run's
     own bucket is looked at.

@@ -1,4 +1,4 @@
-"""Chooses a rung: looks up the cell of the decision table, and passes over rungs that are spent or cannot apply.
+"""Chooses a rung: looks up the decision table's cell, and passes over rungs that are spent or cannot apply.
 
 Pure choice, no effect: ``choose`` returns the reaction and why rungs were skipped; ``reactions`` carries it out.
 """
@@ -137,7 +137,7 @@ NOT_RUN_AGAIN: Mapping[Cause, str] = {
 }
 """Causes that a retry of the whole would repeat, since its parts were retried already; each with its sentence."""
 RETRIED_ONCE: Mapping[Cause, str] = {Cause.MALFORMED_ANSWER: "the answer was unusable, and a retry was used already"}
-"""Causes that seldom go away by themselves: a web page in the place of an answer mostly means a wrong address."""
+"""Causes that seldom go away by themselves. A web page in the place of an answer mostly means a wrong address."""
 CHILD_CHANGED_WORLD: Mapping[Reaction, str] = {
     Reaction.RETRY: "its child run changed the world, so it is not retried automatically",
     Reaction.RETRY_NODE: "its child run changed the world, so it is not retried automatically",
@@ -205,7 +205,7 @@ def refuse_respawn(work: Work, stage: Stage, step_ids: list[str]) -> list[Trip]:
 
 
 def rerunnable(work: Work, failure: Failure) -> list[str]:
-    """Return the steps that a retry or an approval would run once more: the failed one, or the stage's failed ones."""
+    """Return the steps that a retry or an approval would run again: the failed one, or the stage's failed ones."""
     if failure.step_id:
         return [failure.step_id]
     steps = (step for step in work.run.steps.values() if step.stage == failure.stage)

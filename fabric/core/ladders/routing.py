@@ -1,5 +1,5 @@
-"""Failures that go on in the graph: a failed turn is over, and a rule on its outcome chooses the next speaker, or
-else a retry target (docs/specification/topologies.md; S1).
+"""Lets a conversation go on in its graph after a failed turn (docs/specification/topologies.md; S1). A rule on the
+outcome chooses the next speaker, or else a retry target.
 
 The target follows from the run's state before the turn failed, so that the end of the turn finds the target that
 allowed its end.
@@ -51,7 +51,7 @@ def _by_rule(work: Work, step: Step, trip: Trip) -> bool:
 
 
 def why_not_back(work: Work, failure: Failure, trip: Trip, spent: int) -> str:
-    """Return why a failure that no rule leads on from does not go back to a retry target; "" if it does."""
+    """Return why a failure that no rule leads on from does not go to a retry target. "": it does."""
     step = work.run.steps.get(failure.step_id)
     if step is None or (reason := _no_turn(work, step, trip)):
         return reason if step is not None else NO_TURN

@@ -1,10 +1,9 @@
-"""Waits before the next attempt of a call, and the limit of such a wait. A call waits for its back-off, for the
-delay that its endpoint requested, or for a circuit breaker.
+"""Computes the wait before the next attempt of a call, its limit, and the number of a node's retries.
 
-Also finds runs that only wait so.
-
-Number and delays of a node's retries, where one worker's turns differ from their stage's (S1: attributes of a
-node).
+1. A call waits for its back-off, for the delay that its endpoint requested, or for a circuit breaker. A run may only
+   wait so.
+2. A node's retries differ from its stage's where the fabric gives one worker's turns their own (S1: attributes of a
+   node).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from fabric.core.values.words import count
 
 
 def delay_s(work: Work, failure: Failure, spent: int) -> float:
-    """Return the seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 first,
-    or Retry-After where that is longer.
+    """Return the seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap. n = 0 comes
+    first. A longer Retry-After counts instead.
     """
     assert failure.issued is not None
     drawn = unit(work.ctx.seed, "backoff", f"{failure.issued.command_id}#{failure.issued.attempt}")
@@ -65,9 +64,9 @@ HERD = 0.1
 
 
 def wait_s(work: Work, failure: Failure, spent: int) -> float:
-    """Return the seconds until the next attempt of a call that waits for a breaker or an endpoint: the rest of the
-    cooldown, and up to a tenth more. Without a breaker it is the endpoint's Retry-After, or the back-off where
-    that is longer. ``spent``: waits before it.
+    """Return the seconds until the next attempt of a call that waits for a breaker or an endpoint. A breaker gives the
+    rest of its cooldown, and up to a tenth more. Without a breaker it is the endpoint's Retry-After, or the back-off
+    where that is longer. ``spent``: waits before it.
     """
     assert failure.issued is not None
     drawn = unit(work.ctx.seed, "breaker", f"{failure.issued.command_id}#{failure.issued.attempt}")
@@ -78,8 +77,8 @@ def wait_s(work: Work, failure: Failure, spent: int) -> float:
 
 
 def named_s(policy: FlowPolicy, asked_s: float, spent: int, drawn: float) -> float:
-    """Return the seconds of a wait that an endpoint named and no breaker guards: ``asked_s``, or a back-off that
-    grows and is never nothing, since only the clock ends it.
+    """Return the seconds of a wait that an endpoint named and no breaker guards. It is ``asked_s``, or a longer
+    back-off that grows and is never nothing, since only the clock ends it.
     """
     retry = policy.retry
     ceiling = min(retry.cap_s, retry.base_s * retry.factor ** min(spent, GROWTHS_MAX))
@@ -95,8 +94,8 @@ def named_wait(work: Work, failure: Failure, trip: Trip) -> bool:
 
 
 def waits_for_provider(run: Run) -> Pending | None:
-    """Return the call that goes on first if every call of a running run waits for an endpoint that is away. None:
-    something else goes on.
+    """Return the call that goes on first if all calls of a running run wait for an endpoint. None: something else goes
+    on. None: something else goes on.
     """
     calls = run.pending
     if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:

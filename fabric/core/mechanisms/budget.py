@@ -1,5 +1,4 @@
-"""Hard pre-execution budget gate: a call goes out only if its worst case fits every cap that it falls under (S0
-"Retry Budget With Backoff").
+"""Lets a call go out only if its worst case fits every cap (S0 "Retry Budget With Backoff").
 
 Stops: spending past a cap, by any number of concurrent calls, because each is reserved at its worst case before it is
 issued and settled when its result is journaled; an unknown outcome is settled at the worst case. Money is
@@ -96,7 +95,7 @@ class State:
     tokens_by_stage: Mapping[str, int] = field(default_factory=dict)
     tokens_by_agent: Mapping[str, int] = field(default_factory=dict)
     raised: Mapping[str, int] = field(default_factory=dict)
-    """Other caps that a person raised, by ``budget_caps.cap_key``."""
+    """Other caps that a person raised, by ``budgets.cap_key``."""
     surprises: Mapping[str, BilledAbove] = field(default_factory=dict)
     """The dearest bill above a reservation of each model."""
 
@@ -294,8 +293,8 @@ def _surprise_numbers(seen: BilledAbove, proposal: Proposal, unit: str) -> dict[
 
 
 def _message(state: State, scope: str, cap: int, used: int, unit: str, worst: int, seen: BilledAbove) -> str:
-    """Return why a call does not fit a cap: the amount spent, the amount that it may take, and any bill above a
-    reservation.
+    """Return why a call does not fit a cap. The reason names the amount spent, the call's worst case, and any bill
+    above a reservation.
     """
     billed, reserved = (
         (seen.tokens, seen.reserved_tokens) if unit == "tokens" else (seen.usd_micros, seen.reserved_usd_micros)
@@ -359,7 +358,7 @@ def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[
 
 CALL = "call"
 SCOPES_KEPT = 1_024
-"""Pairs of a stage and an agent whose scopes are cached; every call of a run is judged by the same few."""
+"""Pairs of a stage and an agent whose scopes are cached. Every call of a run is judged by the same few."""
 
 
 @lru_cache(maxsize=SCOPES_KEPT)

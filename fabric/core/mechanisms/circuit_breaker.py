@@ -68,8 +68,8 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Count executed calls that equal the one before, unusable answers, and rates that tripped; a refusal by a
-    breaker resets all counts.
+    """Count executed calls that equal the one before, unusable answers, and rates that tripped. A breaker's refusal
+    resets all counts.
     """
     fact: Any = event.fact
     if fact.kind == "tool_answered":
@@ -120,8 +120,8 @@ def wait_us(looked: BreakerRefusal) -> int | None:
 
 
 def refusal(looked: BreakerRefusal, agent: str, fabric: str) -> Trip:
-    """Return the trip of a call that met an open breaker: the row of the signal that opened it, with its counts.
-    ``fabric``: its name.
+    """Return the trip of a call that met an open breaker, by the signal that opened it, with its counts. ``fabric``:
+    its name.
     """
     standing, left = looked.standing, wait_us(looked)
     what = f"opened by {standing.by}: {standing.reason}" if standing.signal == FORCED else _count_words(looked)
@@ -161,9 +161,7 @@ def find_fallback(trip: Trip) -> str:
 
 
 def probe_is_out(mechanism: str, evidence: Evidence) -> bool:
-    """Return True for a refusal while another call probes the endpoint, so that it is unknown whether the endpoint
-    is back.
-    """
+    """Return True for a refusal while another call probes the endpoint. Until then the endpoint's state is unknown."""
     return mechanism == NAME and evidence.details.get("state") == BreakerState.HALF_OPEN
 
 
@@ -177,9 +175,7 @@ SAID = {
 
 
 def find_cause(signal: str) -> Cause:
-    """Return the cause whose row a refused call takes; one that a person opened counts as a provider that is not
-    there.
-    """
+    """Return the cause whose row a refused call takes. A breaker that a person opened counts as a missing provider."""
     return CAUSE_OF[SignalName(signal)] if signal in CAUSE_OF else Cause.SERVER_ERROR
 
 

@@ -106,7 +106,7 @@ class State:
     """Cap in place of the fabric's: a parent's reservation, or the cap that a person set."""
     cap_tokens: int | None = None
     raised: Mapping[str, int] = field(default_factory=dict)
-    """Caps of stages, agents and tokens that a person raised, by ``budget_caps.cap_key``."""
+    """Caps of stages, agents and tokens that a person raised, by ``budgets.cap_key``."""
 
 
 def config(policy: FlowPolicy) -> Config:
@@ -115,8 +115,8 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Count what each call cost when it is known, a model's or a tool's with a price; a decision about the rate, or
-    a new cap, begins a new count.
+    """Count the cost of each call once it is known, tools with a price included. A decision about the rate or a new cap
+    begins a new count.
     """
     fact: Any = event.fact
     match fact.kind:
@@ -198,9 +198,7 @@ def _anew(state: State) -> State:
 
 
 def paces(config: Config, state: State, now: int, stage: str = "", agent: str = "") -> Iterator[SpendRate]:
-    """Yield the rates of the run, of an agent and of a stage that have a limit: a configured rate, else the usual
-    one.
-    """
+    """Yield each rate of the run, an agent or a stage that has a limit, configured or usual."""
     for scope, spent in _list_scopes(state, stage, agent):
         if spent is None:
             continue
@@ -273,7 +271,7 @@ def _too_fast(config: Config, state: State, proposal: Proposal, now: int) -> Spe
 
 
 def _projection(config: Config, state: State, proposal: Proposal, view: View) -> Projection | None:
-    """Return a plan that cannot be finished within a cap of the run, its stage or the agent; None: it can. A
+    """Return a plan that cannot be finished within a cap of the run, its stage or its agent. None: it can. A
     conversation, a child's part and a best effort have no such end.
     """
     if proposal.stage is not Stage.FAN_OUT or config.fan_in.mode == "best_effort":

@@ -103,8 +103,8 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def observe(state: State, event: Event) -> State:
-    """Add briefs that were passed on, and messages that came back; of an earlier epoch keep the messages that its
-    planner had heard.
+    """Add briefs that were passed on, and messages that came back. Of an earlier epoch, messages that its planner had
+    heard are kept.
     """
     fact: Any = event.fact
     match fact.kind:
@@ -168,8 +168,8 @@ def _fold_plan(state: State) -> State:
 
 
 def _came_back(state: State, speaker: str, target: str) -> str:
-    """Return the target's message, where a rule brought it back to the speaker; "": the target used a tool, or it
-    came otherwise.
+    """Return the target's message, where a rule brought it back to the speaker. "": the target used a tool, or the
+    message came otherwise.
     """
     return state.heard_ref if state.came_back == (target, speaker) and not state.acted else ""
 

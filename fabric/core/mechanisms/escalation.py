@@ -1,5 +1,5 @@
-"""Escalation: an output with a confidence below tau goes to a person at once, and each review has its clocks (S0
-"Escalation And Human-In-The-Loop").
+"""Opens a review for an output with a confidence below tau (S0 "Escalation And Human-In-The-Loop"). Sets the clocks of
+reviews.
 
 Stops: an unsure answer from leaving without a review. The score is the critic's, never the author's; at or above tau
 (0.7) passes. Below tau is no failure type and has no ladder: it escalates in every tier. Does not stop: a confident

@@ -1,5 +1,5 @@
-"""Counts that no run passes: hops, recursion, turns, visits, sub-agents (S0 "Hop Limit And Recursion Limit", S1
-"Node visit limits"; docs/specification/protections.md).
+"""Limits counts: hops, recursion, turns, visits and sub-agents (S0 "Hop Limit And Recursion Limit", S1 "Node visit
+limits"; docs/specification/protections.md).
 
 Stops: endless handoffs (5), nesting (8 levels, root = 1), turns of one step (25), agents alive (16) and spawned (64),
 visits of one stage (off unless set). All are limits: N pass, the N+1st trips. Agents are counted over the whole
@@ -151,15 +151,15 @@ def _counts(config: Config, state: State, proposal: Proposal, view: View) -> lis
 
 
 def _count_waiting(run: Run) -> int:
-    """Return the agents of a fan-out that start again once their nodes' waits are over: allowed, and not counted as
+    """Return the agents of a fan-out that start again once their waits are over. They are allowed, and not counted as
     started yet.
     """
     return sum(1 for key in run.timers if key in run.steps and run.steps[key].stage == "fan_out")
 
 
 def caps(config: Config, run: Run) -> tuple[int, int]:
-    """Return the most agents at work at once, and in all, of a run and those below it: its policy's limits, for a
-    child at most its parent's grant.
+    """Return the most agents of a family at work at once, and in all. The policy's limits count, for a child at most
+    its parent's grant.
     """
     lineage, alive, spawned = run.family.lineage, config.sub_agents_alive, config.sub_agents_spawned
     if lineage is None:
@@ -191,7 +191,7 @@ def _least(limit: int, given: int | None) -> int:
 
 
 def count_working(run: Run) -> int:
-    """Return the agents at work in a run and below it: its own, and as many as its children may have at once."""
+    """Return the agents at work in a run and below it. Each child counts with as many as it may have at once."""
     own = sum(1 for step in run.steps.values() if step.stage == "fan_out" and step.status == "active")
     below = (child.fact for child in run.family.alive.values() if not child.let_go)
     return own + sum(max(len(fact.briefs), fact.agents_alive) for fact in below)
@@ -234,9 +234,7 @@ def _lineage(proposal: Proposal, run: Run) -> dict[str, Any]:
 
 
 def ancestry(run: Run) -> Details:
-    """Return the ancestry of a run for the evidence of a trip: the run, its parent with the command that spawned it,
-    the root.
-    """
+    """Return the ancestry of a run for a trip's evidence: the run, its parent, the spawning command, and the root."""
     lineage = run.family.lineage
     if lineage is None:
         return {"run": run.id}

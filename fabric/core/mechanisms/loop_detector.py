@@ -104,7 +104,7 @@ def observe(state: State, event: Event) -> State:
     if fact.kind in ANEW:
         return _anew(state, fact)
     if fact.kind == "call_issued":
-        if fact.call == "model" and fact.attempt > 1:  # What began with an attempt that failed is proposed anew.
+        if fact.call == "model" and fact.attempt > 1:  # A call that began with a failed attempt is proposed anew.
             return replace(state, calls=tuple(one for one in state.calls if one.turn != fact.turn))
         if fact.call != "tool" or fact.attempt > 1:
             return state

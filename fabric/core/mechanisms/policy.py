@@ -94,7 +94,7 @@ def find_denied(proposal: Proposal, view: View) -> Trip | None:
 
 
 def _outside(proposal: Proposal, view: View) -> Trip | None:
-    """Return the refusal of a tool call that its agent's persona bars, with the record that S3 requires; None: not
+    """Return the refusal of a tool call that its agent's persona bars, with the record of S3. None: the call is not
     barred. Calls for the engine have no persona.
     """
     if proposal.kind != "tool" or not proposal.agent:

@@ -94,7 +94,7 @@ class AnswerTurn:
 
 @value()
 class State:
-    """The turns of the active steps, and a rolling digest of each change to the run's artifacts or open plan items."""
+    """The turns of the active steps, and a digest of all changes to the run's artifacts and open plan items."""
 
     around: str = ""
     turns: Mapping[str, tuple[AnswerTurn, ...]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def observe(state: State, event: Event) -> State:
     fact: Any = event.fact
     if fact.kind in CALLED:
         return _record_call(state, fact)
-    if fact.kind == "call_issued":  # What began with an attempt that failed is no turn's.
+    if fact.kind == "call_issued":  # A call that began with a failed attempt is no turn's.
         anew = fact.call == "model" and fact.step_id in state.early
         return replace(state, early=_but(state.early, fact.step_id)) if anew else state
     if fact.kind == "call_streamed":
@@ -166,9 +166,7 @@ def _but(kept: Mapping[str, T], step_id: str) -> dict[str, T]:
 
 
 def _drop_replaced(state: State, step_id: str) -> State:
-    """Return the state without the turns of the steps that this step replaces, so that a long run's state stays
-    small.
-    """
+    """Return the state without the turns of the steps that this step replaces. So a long run's state stays small."""
     place = step_id.rpartition(".e")[0] + "."
     kept = {key: turns for key, turns in state.turns.items() if not key.startswith(place)}
     early = {key: calls for key, calls in state.early.items() if not key.startswith(place)}
@@ -232,8 +230,8 @@ def limits(few: int) -> Mapping[Likeness, int]:
 def _row(
     stage: Stage, turns: tuple[AnswerTurn, ...], spec: FabricSpec, passing: tuple[let_pass.Call, ...]
 ) -> tuple[int, int]:
-    """Return the number of last turns with equal results, and the turns of one round; 0 turns where results cannot
-    be compared.
+    """Return the number of last turns with equal results, and the turns of one round. 0 turns: the results cannot be
+    compared.
     """
     came: list[str] = []
 

@@ -84,7 +84,9 @@ def balance(config: Config, state: State) -> int:
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
-    """Deny a retry once its stage has made all of its retries, or where the bucket is empty and gives no credit."""
+    """Deny a retry once its stage has made all of its retries. Deny it also if the bucket is empty and gives
+    no credit.
+    """
     most, before = config.stage_retries, state.retries.get(proposal.stage, 0)
     if most is not None and before >= most:
         evidence = Evidence(most, before + 1, "retries", f"stage:{proposal.stage}")
@@ -138,8 +140,8 @@ def token_given(shares: Shares | None, command_id: str, attempt: int) -> TokenGi
 
 
 def buckets(config: Config, fabric: str, spec: FabricSpec, model: str) -> tuple[tuple[str, int], ...]:
-    """Return ``(bucket, capacity)`` of the buckets that the calls of a model share; for a tool, which has no name
-    here, the fabric's alone.
+    """Return ``(bucket, capacity)`` of each bucket that the calls of a model share. A tool has no name here, and the
+    fabric's bucket alone.
     """
     found = [(f"{FABRIC}:{fabric}", config.bucket)]
     if model:

@@ -53,7 +53,7 @@ def observe(state: State, event: Event) -> State:
 
 
 def events_for_work(limits: Config) -> int:
-    """Return the most events that a journal may have when a call is issued: all but the last tenth of its cap."""
+    """Return the most events that a journal may have when a call is issued. The last tenth of the cap stays free."""
     return limits.run_events * 9 // 10
 
 

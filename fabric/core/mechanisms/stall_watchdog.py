@@ -56,8 +56,8 @@ def config(policy: FlowPolicy) -> Config:
 
 
 def window_s(policy: FlowPolicy, tier: Tier) -> float:
-    """Return the seconds without an event that are a stall: the policy's own, else min(30 min, half the stage
-    deadline); 0: never.
+    """Return the seconds without an event that make a stall: the policy's own, or min(30 min, half the stage deadline).
+    0: never.
     """
     own = policy.stall_watchdog.after_s
     return min(MOST_S, SHARE * policy.deadlines_of(tier).stage_s) if own is None else own
@@ -69,8 +69,8 @@ def observe(state: State, event: Event) -> State:
 
 
 def due_at(run: Run, window: float) -> int | None:
-    """Return the instant at which the run's silence is a stall; None: something else will end the silence, or
-    ``window`` is 0 seconds.
+    """Return the instant at which the run's silence becomes a stall. None: something else ends the silence, or
+    ``window`` is 0.
     """
     if not window or run.terminal or run.ending is not None or run.state == "queued":
         return None

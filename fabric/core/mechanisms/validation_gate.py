@@ -206,7 +206,7 @@ def _list_ungrounded(proposal: Proposal, view: View) -> list[str]:
         found.append("citations: at least one of the attached documents must be cited")
     if found or not view.spec.gates.matches_sources:
         return found
-    assert proposal.sources is not None  # stages.py gathers them for each gate that asks
+    assert proposal.sources is not None  # stages/passage.py gathers them for each gate that asks
     text = proposal.payload["text"]
     found = quotes.problems(text, proposal.sources)
     return found if found or grounding == "quotes" else numbers.problems(text, proposal.sources)
@@ -229,7 +229,7 @@ def _checks(proposal: Proposal, view: View) -> tuple[tuple[str, Callable[[Config
 
 
 def judge(config: Config, proposal: Proposal, view: View) -> GateResult | JudgeAwaited:
-    """Judge a stage's output at its post-gate; return ``JudgeAwaited`` if a judge's verdict is missing and all checks
+    """Judge a stage's output at its post-gate. Return ``JudgeAwaited`` if a judge's verdict is missing and all checks
     before it passed.
     """
     done: list[Check] = []

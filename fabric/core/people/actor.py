@@ -60,8 +60,8 @@ class Actor:
         )
 
     def place_at(self, fabric: str) -> Actor:
-        """Return the actor at one fabric, with the roles that apply there; without roles if it does not see the
-        fabric.
+        """Return the actor at one fabric, with the roles that apply there. An actor that does not see the fabric has no
+        roles.
         """
         fabric = own_name(fabric)
         if not self.placed or self.place == fabric:
@@ -72,8 +72,8 @@ class Actor:
         )
 
     def may(self, right: Right) -> bool:
-        """Return True if a role carries this right, at the fabric at which the actor acts, else in the whole
-        workspace. The installation itself has every right.
+        """Return True if a role carries this right, at the actor's fabric or else in the whole workspace. The
+        installation itself has every right.
 
         A token that is confined to some fabrics has no right about the workspace.
         """

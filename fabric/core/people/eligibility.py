@@ -1,9 +1,9 @@
-"""Decides which people may answer a review. One rule, applied when an answer is sent and again when its run takes it
-(docs/specification/reviews.md).
+"""Decides which people may answer a review (docs/specification/reviews.md). The rule applies when an answer is sent,
+and again when its run takes it.
 
-The review names its reviewers: a role, a user, or those that the fabric lists as ``reviewers``; once it was passed
-on, the next ones too. People may not approve their own run or proposal. Where two people have to agree, each person
-counts once.
+The review names its reviewers: a role, a user, or those that the fabric lists as ``reviewers``; once it was passed on,
+the next ones too. People may not approve their own run or proposal. Where two people have to agree, each person counts
+once.
 
 A program answers only for a reviewer, and only the kinds of review of the fabrics that an owner named
 (``decides:FABRIC:KIND`` among its roles).
@@ -103,8 +103,8 @@ def program_word(fabric: str, item: str) -> str:
 
 
 def is_screened(item: str, required_role: str) -> bool:
-    """Return True if a review is about a call that follows a result with instructions; no other review of a call has
-    that role.
+    """Return True if a review is about a call that follows an instructing result. Only such a review of a call has this
+    role.
     """
     return item == "pre_action" and required_role == RELEASES
 

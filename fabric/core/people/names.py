@@ -14,7 +14,7 @@ from fabric.core.people.roles import Role
 
 COMMAND_LINE = "command_line"
 """Channel of an act at the machine itself."""
-RESERVED = frozenset({SYSTEM, COMMAND_LINE, PROGRAM, ALONE, "anonymous", "nobody", "parent", *Role})
+RESERVED = frozenset({SYSTEM, COMMAND_LINE, PROGRAM, ALONE, "anonymous", "parent", "unknown", *Role})
 """Words that journals and the audit stream have for something else, and the roles that carry rights."""
 _LOOKS = str.maketrans("01аеорсухіѕјԛԝһοαρνικτυ", "olaeopcyxisjqwhoapviktu")
 """Digits and letters of Cyrillic and Greek by the Latin letter that they look like."""

@@ -1,13 +1,11 @@
-"""Roles of people in a workspace, and the rights of each (docs/specification/roles.md).
+"""Defines the roles of people in a workspace, the rights of each, and their places (docs/specification/roles.md).
 
 A member has any number of roles. Nine of them carry rights. Any other word among them is a name by which fabrics may
 address people (``reviewers``, a cell's ``role``, ``onward_to``), and carries none.
 
-Places of roles: the whole workspace, or one fabric or one folder of fabrics (docs/specification/roles.md).
-
-``editor`` applies everywhere, ``editor@refunds`` at the fabric of this name, ``editor@payments-*`` at the folder of
-all whose names begin with ``payments-``. A fabric's name never changes, so that nothing moves into or out of a
-folder.
+A role applies in the whole workspace, or at one fabric or one folder of fabrics. ``editor`` applies everywhere,
+``editor@refunds`` at the fabric of this name, ``editor@payments-*`` at the folder of all whose names begin with
+``payments-``. A fabric's name never changes, so that nothing moves into or out of a folder.
 """
 
 from __future__ import annotations
@@ -128,7 +126,7 @@ _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
 
 
 def is_place(text: str) -> bool:
-    """Return True for the name of a fabric, or of a folder: the beginning of names up to a - or _, and a ``*``."""
+    """Return True for a fabric's name, or a folder: the beginning of names up to a - or _, and ``*``."""
     return _place.fullmatch(text) is not None
 
 
@@ -161,7 +159,7 @@ def everywhere(held: Collection[str]) -> frozenset[str]:
 
 
 def reached_places(held: Collection[str]) -> tuple[str, ...] | None:
-    """Return the places that a person with these roles sees; None: the whole workspace, for a role in it, or for no
-    role at all.
+    """Return the places that a person with these roles sees. None: the whole workspace, by a role in it or without any
+    role.
     """
     return None if everywhere(held) or not held else tuple(sorted({read_place(word) for word in held}))

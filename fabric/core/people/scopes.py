@@ -1,9 +1,7 @@
-"""Bearer tokens: their text, and their scopes within the rights of their user.
+"""Defines bearer tokens: their text, and their scopes within the rights of their user.
 
-Text of a bearer token: a prefix that secret scanners know, 256 random bits, and a checksum of those (like
-GitHub's tokens).
-
-By the checksum a scanner tells a token from similar text, and a mistyped token is rejected before any look-up.
+The text has a prefix that secret scanners know, 256 random bits, and a checksum of those (like GitHub's tokens). By the
+checksum a scanner tells a token from similar text, and a mistyped token is rejected before any look-up.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.OPERATE: (Right.OPERATE,),
     Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY, Right.AUDIT),
 }
-"""Rights of which a scope needs at least one; none: every member looks, and answers their own reviews (a program the
+"""Rights of which a scope needs at least one. None: every member looks, and answers their own reviews (a program the
 named ones). Total by test.
 """
 

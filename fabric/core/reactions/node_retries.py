@@ -1,8 +1,7 @@
-"""Steps and nodes that run once more.
+"""Runs steps and nodes once more: for the call that failed in one, or from its beginning.
 
 The wait is a timer of the run under the failed step's id. It outlives the process that set it, and the run's next
 worker opens the next activation.
-Opens steps once more: for the call that failed in one, or from its beginning.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ def due(work: Work) -> Step | None:
 
 
 def begin(work: Work, old: Step) -> None:
-    """Begin the node's next attempt with the notes of the one before (a person's words, a transcript), and without
-    its failure.
+    """Begin the node's next attempt without its failure. It takes over the notes of the attempt before, a person's
+    words or a transcript.
     """
     work.emit(
         ev.StepOpened(

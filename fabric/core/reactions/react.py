@@ -1,7 +1,6 @@
-"""Carries out the reaction that the ladder chose, as facts and commands: one function for each reaction, in one
-table.
+"""Carries out the reaction that the ladder chose, as facts and commands: one function a reaction, in one table.
 
-Message to a stronger agent that takes over: the reason, the cycle that was detected, and the transcript
+A stronger agent that takes over gets a message: the reason, the cycle that was detected, and the transcript
 (docs/specification/decision-table.md).
 """
 
@@ -232,9 +231,8 @@ def _hand_over(work: Work, failure: Failure, choice: Choice) -> None:
 
 
 def replan(work: Work, stage: Stage, trip: Trip, *, planner: str = "", reason: str = "") -> None:
-    """Raise the epoch: abort the calls that are out, withdraw the open reviews, undo the epoch's mutations, and
-    report the reason to the planner. ``planner``: the planner from here on; "": no change. ``reason``: "": the
-    trip's cause.
+    """Raise the epoch. Abort the calls that are out, withdraw the open reviews, undo the epoch's mutations, and report
+    the reason to the planner. ``planner``: the planner from here on; "": no change. ``reason``: "": the trip's cause.
     """
     calls.let_go_all(work, "replanned")
     reviews.withdraw_all(work, "replanned")
@@ -306,8 +304,8 @@ def end(work: Work, state: RunState, reaction: str, reason: str) -> None:
 
 
 def settle(work: Work) -> None:
-    """End an ending run with its partial result, once nothing is in flight, every child has ended and its mutations
-    are undone.
+    """End an ending run with its partial result. Nothing is in flight, every child has ended, and its mutations are
+    undone.
     """
     ending = work.run.ending
     if ending is None or work.run.terminal:

@@ -1,5 +1,5 @@
-"""Undoes the mutations of a run: strictly the newest first, one at a time, each compensation with its own key,
-deadline and retries (docs/specification/changes.md).
+"""Undoes the mutations of a run, one at a time and the newest first (docs/specification/changes.md). Each compensation
+has its own key, deadline and retries.
 
 A run unwinds before a bad end, and before a replan for mutations that are not carried over. A compensation without an
 attempt left goes to a review, where a person retries it or reports that it was done by hand. Mutations that stay are

@@ -1,5 +1,5 @@
-"""Decides which answers settle a review: only entitled people answer, two agree where the fabric requires it, and an
-edit is a proposal of its own (docs/specification/reviews.md).
+"""Decides which answers settle a review (docs/specification/reviews.md). Only entitled people answer, two agree where
+the fabric requires it, and an edit is a proposal of its own.
 
 Two people approve exactly one thing: the reviewed content, by its digest, and the terms named with the approval. A
 person who names other terms starts the count anew.

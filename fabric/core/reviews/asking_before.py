@@ -1,5 +1,5 @@
-"""Decides on a review before a call goes out: the call is irreversible, or its tool's rule requires one (S2
-"Human-in-the-Loop"; docs/specification/agent-step.md).
+"""Decides on a review before a call goes out (S2 "Human-in-the-Loop"; docs/specification/agent-step.md). The call is
+irreversible, or its tool's rule requires a review.
 
 The decision is made for a call without open dependencies, with its references resolved. A rule that cannot be
 evaluated requires a review. Calls that the engine makes itself (a compensation, a reconciliation, a check of the
@@ -46,7 +46,7 @@ class ReviewReason:
 
 
 def review_reason(work: Work, step: Step, one: Proposed, index: int) -> ReviewReason | None:
-    """Return why a call of the step's last answer needs a review; None: it needs none, or a person approved it."""
+    """Return why a call of the step's last answer needs a review. None: it needs none, or a person approved it."""
     requested = requested_input.open_request(step, calls.build_command_id(step, step.turns, index))
     if requested is not None:
         return ReviewReason(requested_input.reason(work, requested, one.tool), requested=requested)
@@ -85,9 +85,7 @@ def _rule_asks(work: Work, step: Step, one: Proposed) -> tuple[bool, str]:
 
 
 def rule_values(work: Work, step: Step, one: Proposed) -> dict[str, JSON]:
-    """Return the values that a rule may name: the arguments as they would be sent, the caller, the stage, and facts
-    of the run.
-    """
+    """Return the values that a rule may name: arguments as sent, the caller, the stage, and facts of the run."""
     run, request = work.run, work.ctx.contents.read(work.run.request_ref)
     ledger = find_state(run.guards, budget)
     facts = {
@@ -126,7 +124,7 @@ def ask(work: Work, step: Step, one: Proposed, index: int, because: ReviewReason
 
 
 def others(work: Work, step: Step, one: Proposed) -> tuple[str, ...]:
-    """Return the tools of its agent that a person may choose in place of a call: those that its persona allows."""
+    """Return the tools of its agent that a person may choose in place of a call. The agent's persona allows them."""
     spec = work.compiled_fabric.spec
     agent = spec.agent(step.agent)
     return tuple(

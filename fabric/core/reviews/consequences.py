@@ -1,9 +1,7 @@
-"""Contents of a review: facts of the failure, and a sentence on the consequences of each answer.
+"""Writes a review's content: facts of the failure with their numbers, and a sentence on the effect of each answer.
 
-A person decides on these sentences, so each is computed from the engine's rules at the moment that the review opens.
-
-Content of a failure's review: facts with their numbers, in the words of the engine, and the effect of each
-answer. An approval is bound to these bytes.
+A person decides on these sentences, so each is computed from the engine's rules at the moment that the review opens. An
+approval is bound to these bytes.
 """
 
 from __future__ import annotations
@@ -44,9 +42,7 @@ def _replans(work: Work, stage: Stage) -> int | None:
 
 
 def resumes(work: Work, stage: Stage | End, of: Stage) -> str:
-    """Return a sentence on where the run goes on, and its remaining means: ``resumes at validate, $0.31 and 1 replan
-    left``.
-    """
+    """Return where the run goes on, with its remaining means: ``resumes at validate, $0.31 and 1 replan left``."""
     has = left_means(work, of)
     money, replans = dollars(has["usd_micros"]), has["replans"]
     counted = "" if replans is None else f" and {replans or 'no'} replan{'' if replans == 1 else 's'}"
@@ -135,8 +131,8 @@ def _where(work: Work, failure: Failure, again: str) -> str:
 
 
 def answerable(work: Work, failure: Failure, item: str) -> bool:
-    """Return True if a failure can be answered with words: that costs one replan, which must be left, and needs an
-    agent that reads them.
+    """Return True if a failure can be answered with words. That costs a replan, which must be left, and needs an agent
+    that reads them.
     """
     if work.run.ending is not None or ladder.replans_spent(work, failure.stage):
         return False
@@ -180,9 +176,7 @@ def review_content(work: Work, failure: Failure, choice: Choice, item: str, let_
 
 
 def facts(work: Work, failure: Failure, of: Trip, failure_type: FailureType | None) -> dict[str, JSON]:
-    """Return the facts of a failure: the trip with its numbers, the gate with its checks, the payload, the money and
-    the remainder.
-    """
+    """Return the facts of a failure: the trip's numbers, the gate's checks, the payload, the money and the rest."""
     ledger = find_state(work.run.guards, budget)
     trip = record(of)
     return {
@@ -206,8 +200,8 @@ def facts(work: Work, failure: Failure, of: Trip, failure_type: FailureType | No
 
 
 def _gate(failure: Failure) -> JSON:
-    """Return the checks of the gate that held the output back, in order, each with its result; None: the failure is
-    no gate's.
+    """Return the checks of the gate that kept the output back, in order, with their results. None: the failure is no
+    gate's.
     """
     gate = failure.gate
     if gate is None:

@@ -1,5 +1,4 @@
-"""Edits that a person may write in a review: the arguments of a call, the payload that a gate held back, the brief
-of a branch.
+"""Parses a person's edit in a review: a call's arguments, a payload at a gate, or a branch's brief.
 
 An edit is checked by its type when it arrives, and then by all checks of the original.
 """
@@ -103,7 +102,7 @@ def shown_with(shown: JSON, given: DecisionMade, more: Mapping[str, JSON]) -> JS
 
 
 def problem(work: Work, review: OpenReview, given: DecisionMade) -> str:
-    """Return why an edit of a failure cannot be taken as it stands; "" if it can, or if it is none."""
+    """Return why an edit of a failure cannot be taken as it stands. "": it can, or the answer is no edit."""
     if given.verb != "edit":
         return ""
     try:

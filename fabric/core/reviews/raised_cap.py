@@ -31,9 +31,7 @@ def takes_cap(work: Work, item: str, failure_type: FailureType | None) -> bool:
 
 
 def needed_cap(work: Work, trip: Trip, stage: str, agent: str) -> dict[str, JSON] | None:
-    """Return the cap that an approval has to raise, since the run has exhausted it; None: the run may go on, or that
-    cap cannot be raised.
-    """
+    """Return the exhausted cap that an approval has to raise. None: the run may go on, or that cap cannot be raised."""
     scope, unit = trip.evidence.scope, trip.evidence.unit
     if trip.cause is not Cause.BUDGET_GATE or work.run.family.lineage is not None:
         return None
@@ -51,7 +49,7 @@ def needed_cap(work: Work, trip: Trip, stage: str, agent: str) -> dict[str, JSON
 
 
 def unnamed_cap(needs: Mapping[str, JSON] | None, given: DecisionMade) -> str:
-    """Return why an approval without a new cap for a spent budget cannot be taken; "" if it names one, or need not.
+    """Return why an approval without a new cap for a spent budget is refused. "": it names one, or needs none.
     ``needs``: as ``needed_cap`` has it.
     """
     if not needs or given.verb != "approve":
@@ -65,9 +63,7 @@ def unnamed_cap(needs: Mapping[str, JSON] | None, given: DecisionMade) -> str:
 
 
 def offered_caps(work: Work, stage: str, agent: str) -> list[dict[str, JSON]]:
-    """Return the caps that an approval may raise besides the run's money: each that is set and that covers the
-    failed call.
-    """
+    """Return the caps that an approval may raise besides the run's money. Each is set, and covers the failed call."""
     config, ledger = work.compiled_fabric.spec.policy.budget, find_state(work.run.guards, budget)
     found = []
     for scope, unit in budget.list_scopes(stage, agent):

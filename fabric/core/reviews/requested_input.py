@@ -1,9 +1,8 @@
 """Opens a review for the question of a tool's server in the middle of a call.
 
-The review shows the question, and the call goes out once more with the answer under its old key.
-
-Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip requests". Sampling, roots and
-the URL mode are refused.
+The review shows the question, and the call goes out once more with the answer under its old key. Sampling, roots and
+the URL mode are refused. Source: Model Context Protocol 2025-11-25, "Elicitation"; 2026-07-28, "Multi round-trip
+requests".
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def question_digest(message: str, schema: Mapping[str, JSON]) -> str:
 
 
 def note(work: Work, pending: Pending, given: ToolFinished) -> bool:
-    """Journal that the server of a call asks a person; return False if no review opens, so that the result's error
-    stands.
+    """Journal that the server of a call asks a person. Return False if no review opens: then the result's
+    error stands.
     """
     issued, asked = pending.issued, given.requested
     step = work.run.steps.get(issued.step_id)

@@ -106,8 +106,8 @@ _BETWEEN = re.compile(r"[,;:\n\[\]]|\band\b|\bor\b", re.IGNORECASE)
 
 
 def list_items(text: str) -> frozenset[str]:
-    """Return the parts of a text between commas, semicolons, colons, line ends and "and", in lower case; empty for a
-    text of one part.
+    """Return the parts of a text, in lower case. Commas, semicolons, colons, line ends and "and" part them; a text of
+    one part gives none.
     """
     parts = {part.strip(" \t\r.-*\"'").lower() for part in _BETWEEN.split(text)} - {""}
     return frozenset(parts) if len(parts) > 1 else frozenset()

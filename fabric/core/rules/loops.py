@@ -28,7 +28,7 @@ FABRO_STEERING = (
 """S1's steering message, word for word."""
 STILL_FAILS = "This call was not executed: everything failed of late. Use what you have, or say what is missing."
 ANSWER_CHARS_MIN = 40
-"""Fewest characters of an answer that counts; shorter ones ("ok", "approve", nothing) repeat naturally.
+"""Fewest characters of an answer that counts. Shorter ones ("ok", "approve", nothing) repeat naturally.
 docs/specification/protections.md has this limit for briefs too.
 """
 SAID_SIMILARITY = 0.7
@@ -113,8 +113,8 @@ ONE_CALL = frozenset({"identical_calls", "same_call_in_a_row", "flow", "ag2"})
 
 
 def judge(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
-    """Return the first loop that the active detectors find, in their order: repeated calls with any results, then
-    cycles and paraphrases; short windows before long ones.
+    """Return the first loop that the active detectors find, in their order. Repeated calls come before cycles and
+    paraphrases, short windows before long ones.
     """
     in_force = (config.preset,) if config.preset else config.detectors
     for name, rule in RULES.items():
@@ -227,8 +227,8 @@ def _similar(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
 
 
 def _nothing_new(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
-    """F: each of the last calls, the proposed one included, was made before in the long window with an equal result:
-    a cycle of any length, or no order at all.
+    """F: each of the last calls was made before in the long window, with an equal result. The proposed one counts; the
+    order is a cycle of any length, or none.
     """
     tail = config.stale_threshold - 1
     window = asked.calls[max(0, len(asked.calls) - config.long_window + 1) :]
@@ -292,8 +292,8 @@ def _find_failing_turns(config: LoopDetector, asked: ProposedCall) -> LoopFindin
 
 
 def _says_the_same(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
-    """I: the agent announces nearly equal text again and again, and since then all calls failed, or had like
-    arguments and equal results.
+    """I: the agent announces nearly equal text again and again. Since then all calls failed, or had like arguments and
+    equal results.
     """
     needed = config.said_threshold - 1
     turns = islice(groupby(asked.calls, lambda seen: seen.turn), needed)
@@ -357,8 +357,8 @@ def _periodic(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
 
 
 def _fabro(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
-    """S1 to the letter: the window is full, and all complete groups of one, two or three turns in it are equal,
-    whatever their results.
+    """S1 to the letter: the window is full, and its groups of one, two or three turns are equal. Results do
+    not count.
     """
     size = config.period_window
     turns = [calls for calls, _ in _turns(asked, size)]

@@ -1,12 +1,11 @@
-"""Finds near-identical calls: paraphrases of one call, which hashes of arguments cannot find (S0 "Loop Detector",
-docs/specification/protections.md, detector C).
+"""Finds near-identical calls: paraphrases of one call, which hashes of arguments cannot find.
 
-A call is cut into words, each under the name of its argument, so that swapped arguments differ. Two calls are
-near-identical if their numbers and dates are equal, in equal order, and the Jaccard index of their other words is at
-least 0.8. A scan over pages, days or ids is never near-identical.
+Sources: S0 "Loop Detector"; docs/specification/protections.md, detector C; docs/specification/failures.md, row semantic
+no-progress. A call is cut into words, each under the name of its argument, so that swapped arguments differ. Two calls
+are near-identical if their numbers and dates are equal, in equal order, and the Jaccard index of their other words is
+at least 0.8. A scan over pages, days or ids is never near-identical.
 
-Compares the arguments of an agent's turns: one question in other words, different questions, or a scan over
-numbers, dates or ids (docs/specification/failures.md, row semantic no-progress).
+An agent's turns have one question in other words, different questions, or a scan over numbers, dates or ids.
 """
 
 from __future__ import annotations

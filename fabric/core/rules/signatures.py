@@ -49,8 +49,8 @@ SENTENCE_WORDS_MIN = 3
 
 
 def normalise_message(message: str) -> str:
-    """Return ``message`` without the parts that differ between two failures of one cause, at most 240 bytes of
-    UTF-8, cut between characters; ``unknown`` for an empty one.
+    """Return ``message`` without the parts that differ between two failures of one cause. It has at most 240 bytes of
+    UTF-8, cut between characters; an empty one is ``unknown``.
     """
     text = message.strip().lower()
     for pattern, name in _RULES:
@@ -90,7 +90,7 @@ def tool_signature(node: str, tool: str, error: str, code: str = "", args: JSON 
 
 
 def without_arguments(error: str, args: JSON) -> str:
-    """Return the first sentence of a tool's error, without the texts of its call's arguments: a tool that repeats
+    """Return the first sentence of a tool's error, without the texts of its call's arguments. So a tool that repeats
     its arguments has one signature for all of them.
 
     An argument with a digit stays: a scan over ids fails differently for each. Plain numbers are masked with all
@@ -106,8 +106,8 @@ def without_arguments(error: str, args: JSON) -> str:
 
 
 def first_sentence(error: str) -> str:
-    """Return the first sentence with three words or more of an error, with the text before it; the whole error
-    without one.
+    """Return the first sentence of an error with three words or more, and the text before it. Without one, return the
+    whole error.
     """
     for end in _SENTENCE_END.finditer(error):
         if len(error[: end.start()].split()) >= SENTENCE_WORDS_MIN:
@@ -153,7 +153,7 @@ def count_failure(counts: Mapping[str, int], key: str) -> Mapping[str, int]:
 def add_failure(before: Failures, key: str, turn: str = "") -> Failures:
     """Return the failures after one more with this signature. ``turn``: for a tool's error, the answer that proposed
     the call; the calls of one answer fail together, before its model could learn from it, and count once. For
-    another failure, its visit (``visit_of``), whose attempts count once.
+    another failure, its visit (``read_visit``), whose attempts count once.
     """
     if turn and before.turns.get(key) == turn:
         return before
@@ -173,8 +173,8 @@ def forget_answered(before: Failures) -> Failures:
 
 
 def read_visit(command_id: str, step_id: str) -> str:
-    """Return the common id of one failure's attempts: its call, else its step without the round; "" for a stage as a
-    whole, where each counts.
+    """Return the common id of one failure's attempts: its call, or its step without the round. "" stands for a stage as
+    a whole, where each attempt counts.
     """
     return _ROUND.sub("", command_id or step_id)
 

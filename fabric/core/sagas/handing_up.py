@@ -1,4 +1,4 @@
-"""Hands the mutations that an ended child did not undo up to its parent, which undoes them if it ends badly.
+"""Hands the mutations that an ended child did not undo to its parent. The parent undoes them if it ends badly.
 
 A child that ends well leaves its mutations in place. It takes no further input, so its mutations join its parent's
 undo list, at its answer's place (``saga.undo_order``), each with the arguments of its compensation. A child that
@@ -63,7 +63,7 @@ def take_over(work: Work, spawned: ChildSpawned, given: Iterable[HandedUp]) -> N
 
 
 def is_awaited(work: Work) -> bool:
-    """Return True while a child is alive that may still hand changes up: they are the newest, so they are undone
+    """Return True while a living child may still hand changes up. Those are the newest changes, so they are undone
     first.
     """
     return bool(work.run.family.alive) and any(

@@ -208,7 +208,7 @@ def _end_check(work: Work, check: Errand, found: Any, reason: str) -> None:
     work.emit(ev.ReconciliationEnded(command_id=check.command_id, of_key=check.key, found=found, reason=reason))
 
 
-# -- an outcome that nobody knows --------------------------------------------------------------------------------------
+# -- an unknown outcome ------------------------------------------------------------------------------------------------
 
 
 def waits_for_check(work: Work, command_id: str) -> bool:
@@ -217,7 +217,7 @@ def waits_for_check(work: Work, command_id: str) -> bool:
 
 
 def resolve(work: Work, pending: Pending) -> Failure | None:
-    """Resolve a failed or interrupted call with an unknown outcome: start its reconciliation, or return the failure
+    """Resolve a failed or interrupted call with an unknown outcome. Start its reconciliation, or return the failure
     that opens a review.
     """
     issued = pending.issued

@@ -33,4 +33,4 @@ class SpecGroup(BaseModel):
 class Named(SpecGroup):
     """A group that others of the fabric refer to by its name."""
 
-    name: Name
+    name: Name = Field(description="Name by which the rest of the fabric refers to it.")

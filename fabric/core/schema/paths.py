@@ -9,8 +9,8 @@ from fabric.core.values.units import JSON
 
 
 def path_in(tree: JSON, loc: Sequence[int | str]) -> str:
-    """Return a place that pydantic names, as it was written in ``tree``: of a group that may be of several kinds,
-    pydantic names the kind between its place and its field.
+    """Return a place that pydantic names as it was written in ``tree``. For a group of several kinds pydantic adds the
+    kind, which is left out.
     """
     path: list[str] = []
     node, entered = tree, False

@@ -85,8 +85,8 @@ class Part(_Payload):
 
     branch: int
     brief: int = -1
-    """Number of the plan's brief that a turn executed, from 0; several turns may share one. -1: no turn; the
-    branch's number is the brief's.
+    """Number of the plan's brief that a turn executed, from 0. Several turns may share one. -1: no turn; the branch's
+    number is the brief's.
     """
     agent: Line
     title: Line = "Untitled"

@@ -21,10 +21,10 @@ class TopologySpec(SpecGroup):
     The engine does roles that are left out, without a model (docs/specification/topologies.md).
     """
 
-    kind: str
+    kind: str = Field(description="Kind of the topology.")
     planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
     plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
-    workers: Annotated[tuple[Name, ...], Field(min_length=1)]
+    workers: Annotated[tuple[Name, ...], Field(min_length=1)] = Field(description="Agents that work in the fan-out.")
     aggregator: Name | None = Field(
         default=None, description="Agent that merges the summaries. None: they are joined in order."
     )
@@ -75,9 +75,7 @@ class TopologySpec(SpecGroup):
         return 0
 
     def order(self) -> tuple[str, ...]:
-        """The agents of the branches that every run begins with, as far as the topology fixes them; none: they are
-        chosen in each run.
-        """
+        """Return the agents of the branches that every run begins with. Empty: each run chooses them."""
         return () if self.plan is None else tuple(brief.agent for brief in self.plan.briefs)
 
     def in_json(self) -> Iterator[str]:
@@ -126,14 +124,18 @@ class SupervisorTopology(PlannedTopology):
     model.
     """
 
-    kind: Literal["supervisor"] = "supervisor"
+    kind: Literal["supervisor"] = Field(
+        default="supervisor", description="Kind of the topology: a planner hands briefs to workers at once."
+    )
 
 
 class Tiers(SpecGroup):
     """The tiers a run may pick."""
 
-    default: Tier = Tier.INTERACTIVE
-    allowed: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES)
+    default: Tier = Field(default=Tier.INTERACTIVE, description="Tier of a run whose caller names none.")
+    allowed: Annotated[tuple[Tier, ...], Field(min_length=1)] = Field(
+        default=(Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES), description="Tiers that a run may have."
+    )
 
     @model_validator(mode="after")
     def _default_is_allowed(self) -> Tiers:

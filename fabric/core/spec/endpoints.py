@@ -1,6 +1,6 @@
-"""Names that failover, circuit breakers and retry tokens of a fabric share.
+"""Names what failover, circuit breakers and retry tokens of a fabric share.
 
-Names that circuit breakers of a fabric protect: the names of each scope, and wrong entries of ``only``.
+Each scope of circuit breakers has its names here, and the wrong entries of ``only`` are found.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def endpoint_name(model: ModelSpec) -> str:
 
 
 def provider_scope(model: ModelSpec) -> str:
-    """The row of circuit breakers and retry tokens that its calls share: two endpoints that speak one protocol fail
-    each for itself.
+    """Return the scope whose circuit breakers and retry tokens its calls share. Two endpoints that speak one protocol
+    have two scopes.
     """
     return f"provider:{endpoint_name(model)}"
 

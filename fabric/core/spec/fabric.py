@@ -1,7 +1,6 @@
-"""FabricSpec: a fabric as one typed tree, in YAML and out. Frozen once published; a run pins its digest.
+"""Defines FabricSpec: a fabric as one typed tree, in YAML and out. Frozen once published; a run pins its digest.
 
-Where a name does not exist the error says which field named it. Names of judges in a fabric: whom its gates ask, and
-how they answer.
+If a name does not exist, the error says which field named it. The judges of a fabric are named by its gates.
 """
 
 from __future__ import annotations

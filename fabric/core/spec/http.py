@@ -1,5 +1,5 @@
-"""Where the arguments of an HTTP tool travel, and which of its headers come from the worker's environment: fields of
-``ToolSpec``.
+"""Declares the fields of ``ToolSpec`` for HTTP: where arguments travel, and which headers the worker's environment
+supplies.
 """
 
 from __future__ import annotations

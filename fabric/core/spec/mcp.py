@@ -1,5 +1,4 @@
-"""The MCP servers of a fabric, and which of their tools it may call: those that it declares, and no other (design.md 7
-"Tools").
+"""Declares the MCP servers of a fabric, and the tools that it may call there (design.md 7 "Tools").
 
 A tool of kind ``mcp`` names its server and the server's own name for it: ``target: SERVER/TOOL``. What it does to the
 world, its arguments, its timeout, its way back and who approves it stand in its declaration, as with every other tool;
@@ -30,7 +29,7 @@ RESULT_BYTES = 1_000_000
 class McpServer(SpecGroup):
     """An MCP server: a command that is run beside the worker, or an address."""
 
-    name: Name
+    name: Name = Field(description="Name by which tools refer to the server.")
     transport: Literal["stdio", "http"] = Field(
         description="stdio: a command that speaks over its standard input and output. http: an address (streamable HTTP)."
     )

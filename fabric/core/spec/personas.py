@@ -1,4 +1,4 @@
-"""Personas that their author probably did not mean: they bar all tools of an agent, or name what no tool needs."""
+"""Warns of personas that an author probably did not mean: they bar all tools, or name needless things."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Preset ``fabro`` as ladders: S1's layers laid into the cells of the decision table, once, when a fabric is compiled
-(docs/specification/retries.md).
+"""Lays S1's retry layers (preset ``fabro``) into the cells of the decision table (docs/specification/retries.md).
 
-A layer is one or more rungs. So the ladder commands layers as it commands any rung: counted, passed over with a reason,
-journaled and derived again. What is left of a cell when its own retry, wait and fallback rungs have gone up into the
-layers stands behind them: it is the run's failure. Problems of a fabric's retry layers, each a sentence with its path.
+This happens once, when a fabric is compiled. A layer is one or more rungs. So the ladder commands layers as it commands
+any rung: counted, passed over with a reason, journaled and derived again. A cell's own retry, wait and fallback rungs
+go up into the layers. The rungs that remain stand behind them: they are the run's failure. Problems of a fabric's retry
+layers are found here too, each a sentence with its path.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LayerRung(Rung):
 
 
 CALL_LEVEL = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL})
-"""Rungs of a cell that are a call's (docs/specification/topologies.md): its retries and fallbacks are the layers' to
+"""Rungs of a cell that are a call's (docs/specification/topologies.md). Its retries and fallbacks are the layers' to
 say, its wait stands between the two.
 """
 
@@ -100,8 +100,8 @@ class Ladders:
 
 @lru_cache(maxsize=4_096)
 def _carry_alerts(ladder: Ladder) -> Ladder:
-    """The ladder as it is gone down: people who are alerted at a rung are alerted at each one behind it, since a rung
-    that cannot apply is skipped.
+    """Return the ladder with each alert repeated at the rungs behind it. A rung that cannot apply is skipped, and its
+    alert must not be.
     """
     first = next((n for n, rung in enumerate(ladder.rungs) if Accompaniment.ALERT in rung.with_), None)
     if first is None:
@@ -137,7 +137,7 @@ def ladders(table: Table, spec: FabricTree | None = None) -> Ladders:
     said: dict[str, Any] = {
         "/".join(key): [shown[id(rung)] for rung in ladder.rungs] for key, ladder in layered.items()
     }
-    # How long a node waits stands in no rung, and a decision about it hangs on it.
+    # The wait of a node stands in no rung, and a decision about it depends on it.
     said["waits"] = [str(spec.policy.retry_layers.retries_of(stage)) for stage in Stage]
     return Ladders(table, layered, fingerprint([table_digest(table), said]), presets=True)
 
@@ -145,7 +145,7 @@ def ladders(table: Table, spec: FabricTree | None = None) -> Ladders:
 ROUTED_ON = "rules of the graph"
 LED_BACK = "retry targets of the graph"
 _BEFORE_EDGES = frozenset({Reaction.RETRY, Reaction.WAIT_FOR_BREAKER, Reaction.FALLBACK_MODEL, Reaction.INJECT})
-"""Rungs that are still about a call, or said to the agent at work: a turn has not failed before them."""
+"""Rungs that are still about a call, or said to the agent at work. A turn has not failed before them."""
 
 
 def own_cells(spec: FabricTree) -> Layered:
@@ -210,7 +210,7 @@ def _rungs(
 
 
 def _of_cell(cell: Ladder, layers: tuple[Layer, ...]) -> _Laid:
-    """Return the rungs that a cell leaves to the layers: its wait before a failover, and rungs that are no layer."""
+    """Return the rungs that a cell leaves to the layers: its wait before a failover, and rungs of no layer."""
     waits = tuple(rung for rung in cell.rungs if rung.reaction is Reaction.WAIT_FOR_BREAKER)
     gone_up = CALL_LEVEL if Layer.FAILOVER in layers else CALL_LEVEL - {Reaction.WAIT_FOR_BREAKER}
     return {
@@ -278,9 +278,7 @@ def _fallbacks(spec: FabricTree) -> int:
 
 
 def read_stage(step_id: str, scope: str) -> Stage:
-    """The stage of a decision about that step; where it is no step's, of what its rung is counted against
-    (``stage:...``).
-    """
+    """Return the stage of a decision about a step. Without a step it is in the rung's scope (``stage:...``)."""
     return Stage(step_id.partition(".")[0] or scope.partition(":")[2])
 
 
@@ -312,7 +310,7 @@ def layer_problems(spec: FabricTree) -> Iterator[str]:
     """
     told = spec.policy.retry_layers
     if not told.layered:
-        # What is said is told by its value: a fabric that is written out names every field, and must be read again.
+        # The value tells what was written: a fabric that is written out names every field, and must be read again.
         for name, field in RetryLayers.model_fields.items():
             if name != "preset" and getattr(told, name) != field.get_default(call_default_factory=True):
                 yield f"{HERE}.{name}: only preset fabro has layers; name it, or leave {name} out"

@@ -1,5 +1,5 @@
-"""When a second person has to agree to a change of a fabric: where its runs have four eyes, before the change or after
-it.
+"""Decides when a second person has to agree to a change of a fabric. Its runs have four eyes before the change, or
+after it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from fabric.core.values.taxonomy import FailureType, Tier
 
 
 def cells_in_force(spec: FabricTree) -> Iterator[OwnCell]:
-    """The cells that a run may come to: each row in each tier that a run may pick, then what stages have of their own
-    there.
+    """Yield the cells that a run may come to. Each row has one for each tier that a run may pick; the stages' own
+    follow.
     """
     table = table_with(spec.decision_table)
     for tier in spec.tiers.allowed:

@@ -1,10 +1,8 @@
-"""Tools as a fabric declares them: what runs, and what that does to the world.
+"""Declares tools of a fabric: the code that runs, its effect on the world, and its capabilities.
 
-Capabilities: what calling a tool takes, and which of them an agent may use (S3 "Persona constraints";
-docs/specification/protections.md).
-
-A capability is a name in parts, such as ``database:write``. An entry of a persona may end in ``:*`` and is then all
-that begins like it.
+A capability is needed to call a tool, and a persona says which of them an agent may use (S3 "Persona constraints";
+docs/specification/protections.md). It is a name in parts, such as ``database:write``. An entry of a persona may end in
+``:*``, and then covers all that begin like it.
 """
 
 from __future__ import annotations
@@ -120,8 +118,10 @@ class ToolSpec(Named):
         default="builtin",
         description="How the tool is called. The kinds memory and conversation belong to tools that the engine makes.",
     )
-    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = "read_only"
-    description: Prose = ""
+    effect: Literal["read_only", "idempotent", "mutating", "irreversible"] = Field(
+        default="read_only", description="Effect of a call on the world."
+    )
+    description: Prose = Field(default="", description="Words about the tool that the model reads.")
     parameters: dict[str, Any] | None = Field(
         default=None, description="JSON schema of the arguments. None: the schema of the built-in tool."
     )
@@ -130,7 +130,9 @@ class ToolSpec(Named):
         max_length=500,
         description="The operator's name for a callable, the URL of an HTTP endpoint, or SERVER/TOOL.",
     )
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = Field(
+        default="POST", description="For HTTP: the method of the request."
+    )
     places: Places = Field(default_factory=dict)
     headers_from: HeadersFrom = Field(default_factory=dict)
     allowed_hosts: tuple[str, ...] = Field(default=(), description="For http_get: the hosts that the tool may call.")

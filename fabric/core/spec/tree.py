@@ -98,9 +98,9 @@ class ModelSpec(Named):
 class AgentSpec(Named):
     """An agent: instructions, a model, the tools it may propose."""
 
-    instructions: Prose
-    model: Name
-    tools: tuple[Name, ...] = ()
+    instructions: Prose = Field(description="Instructions of the agent, which its model reads first.")
+    model: Name = Field(description="Model that answers for the agent.")
+    tools: tuple[Name, ...] = Field(default=(), description="Tools that the agent may call.")
     answers: Literal["json", "text"] = Field(
         default="json",
         description="json: answers follow the stage's schema. text: answers are prose with citations as [name]; a planner or critic cannot use it.",
@@ -139,22 +139,32 @@ class AgentSpec(Named):
 class FabricTree(SpecGroup):
     """A fabric as its author wrote it: each field is sound in itself, and they are not compared yet."""
 
-    name: Name
-    title: Line
-    description: Prose = ""
+    name: Name = Field(
+        description="Name by which runs are started: lower-case letters, digits, - and _. It never changes."
+    )
+    title: Line = Field(description="Title of the fabric for people.")
+    description: Prose = Field(default="", description="Words about the fabric for people.")
     example: Prose = Field(default="", description="A sample request; the start page offers it.")
-    tiers: Tiers = Tiers()
-    models: Annotated[tuple[ModelSpec, ...], Field(min_length=1)]
+    tiers: Tiers = Field(
+        default=Tiers(), description="Tiers that a run may have, and the one that it has if its caller names none."
+    )
+    models: Annotated[tuple[ModelSpec, ...], Field(min_length=1)] = Field(
+        description="Models that the agents use, each with its price."
+    )
     mcp_servers: McpServers = ()
-    tools: tuple[ToolSpec, ...] = ()
+    tools: tuple[ToolSpec, ...] = Field(
+        default=(), description="Tools that the agents may call, and the effect of each on the world."
+    )
     memories: Annotated[tuple[MemorySpec, ...], Field(max_length=16)] = Field(
         default=(),
         description="Values that runs keep. Agents use a memory with its tools: memory_write_NAME, memory_read_NAME, memory_delete_NAME.",
     )
-    agents: Annotated[tuple[AgentSpec, ...], Field(min_length=1)]
-    topology: Topology
-    gates: Gates = Gates()
-    policy: FlowPolicy
+    agents: Annotated[tuple[AgentSpec, ...], Field(min_length=1)] = Field(
+        description="Agents of the fabric, each with instructions, a model and tools."
+    )
+    topology: Topology = Field(description="Agents by their work: who plans, works, merges, judges and answers.")
+    gates: Gates = Field(default=Gates(), description="Checks of the outputs of stages, beside their schemas.")
+    policy: FlowPolicy = Field(description="Budgets, limits and protections.")
     reviewers: tuple[Line, ...] = Field(default=(), description="People who answer reviews: user names or roles.")
     safe_fallback: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)] | None = (
         Field(
@@ -210,8 +220,8 @@ class FabricTree(SpecGroup):
         return _index_by_name(self.models)
 
     def tool(self, name: str) -> ToolSpec:
-        """The tool of that name, declared, made of a memory, or the one that an address of the oracle stands for;
-        KeyError when there is none.
+        """Return the tool of that name: declared, made of a memory, or made of an oracle's address. KeyError: there is
+        none.
         """
         if name.startswith(HTTP_TEST):
             return oracle_tool(self.gates, name)
@@ -249,8 +259,8 @@ class FabricTree(SpecGroup):
         return any(one.name == tool for one in self.conversation_tools)
 
     def tools_of(self, agent: AgentSpec) -> tuple[str, ...]:
-        """The tools that an agent has in a run of this topology: those that it names, those of a conversation where it
-        takes part in it alone.
+        """Return the tools that an agent has in a run of this topology. Tools of a conversation count only for agents
+        that take part in it.
         """
         talks = agent.name in self.topology.workers
         own = frozenset(spec_conversation.BY_KIND.get(self.topology.kind, ()) if talks else ())
@@ -271,8 +281,8 @@ class FabricTree(SpecGroup):
 
     @property
     def asked_tools(self) -> tuple[ToolSpec, ...]:
-        """Every tool that a run may call: the declared ones, those of memories, and those that addresses of the oracle
-        stand for.
+        """Return every tool that a run may call: declared ones, those of memories, and those of the oracle's
+        addresses.
         """
         tests = (check.asked_tool for check in self.gates.oracle or () if check.http is not None)
         return (*self.all_tools, *(self.tool(name) for name in tests))

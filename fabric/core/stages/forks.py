@@ -1,5 +1,4 @@
-"""Forks: the part of a run, up to one of its events, that a new run can go on from
-(docs/specification/decision-table.md).
+"""Finds the part of a run, up to one event, that a new run can go on from (docs/specification/decision-table.md).
 
 A fork keeps the settled work of the current epoch: the output of every passed stage, and in the fan-out the finished
 branches. Work in progress is done anew, except for the turns of a branch whose call failed: the fork makes that call
@@ -80,8 +79,8 @@ def _build_fork_point(run: Run) -> ForkPoint:
 
 
 def _answers(run: Run, point: ForkPoint) -> Iterator[tuple[Stage, str, str]]:
-    """Yield the tools' answers in passed stages and in finished branches of a fan-out; errors are left out, since no
-    answer may rest on them.
+    """Yield the tools' answers in passed stages and in finished branches. Errors are left out, since no answer may rest
+    on them.
     """
     yield from () if run.epoch else run.control.answers
     passed, done = dict(point.stages), {branch for branch, _, _ in point.branches}
@@ -109,8 +108,8 @@ def _done_branch(step: Step, passed: bool) -> bool:
 
 
 def names(point: ForkPoint) -> tuple[str, ...]:
-    """Return the names of the contents that the fork will read: stages, branches by their number from 1, earlier
-    parts of slices, tools' answers.
+    """Return the names of the contents that the fork will read. They are stages, branches from 1, earlier parts of
+    slices, and tools' answers.
     """
     return tuple(name for name, _ in _kept_contents(point))
 

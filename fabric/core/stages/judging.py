@@ -92,8 +92,8 @@ def ask(work: Work, stage: Stage, branch: int, proposal: Proposal) -> Failure | 
 
 
 def _sources_shown(work: Work, judge: Judge, proposal: Proposal) -> dict[str, JSON]:
-    """Return the passages of each document for the critic's prompt, by their places, and the parts left out; empty
-    if the critic reads documents by tools.
+    """Return the passages of each document for the critic's prompt, and the parts left out. Empty: the critic reads
+    documents by tools.
     """
     limit, documents = work.compiled_fabric.spec.agent(judge.agent).inline_document_chars, work.ctx.documents or ()
     if not limit or not documents:

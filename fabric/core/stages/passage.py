@@ -1,6 +1,6 @@
 """Enters and leaves stages: gates, deadlines, and the end of the run when the last one passes.
 
-Sources that an answer of a run may cite, gathered from its state: the request, the documents, the results of its
+A gate gets the sources that an answer may cite, from the run's state: the request, the documents, and the results of
 tools in this epoch.
 """
 
@@ -214,7 +214,7 @@ def _author(work: Work, stage: Stage, done: StageOutput) -> str:
 
 
 def _objected_words(work: Work) -> tuple[str, str, tuple[JSON, ...]]:
-    """Return the first branch to whose words a guardrail or a policy objects, its agent and those words: that branch
+    """Return the first branch to whose words a guardrail or policy objects, with its agent and those words. That branch
     fails, not the stage.
     """
     evaluators = work.compiled_fabric.evaluators
@@ -281,8 +281,8 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
 
 
 def _calls_refused(work: Work) -> str:
-    """Return the end of a reason: the number of calls that were refused because their answers had too many; "" if
-    none was.
+    """Return the end of a reason: the number of refused calls, from answers with too many calls. "": none was
+    refused.
     """
     refused: dict[int, int] = {}
     for step in work.run.steps.values():
@@ -345,8 +345,8 @@ ANSWERS = (Stage.FAN_OUT, Stage.FAN_IN, Stage.FINALIZE)
 
 
 def partial_outcome(work: Work) -> JSON | None:
-    """Return the best partial result of a stopped run: the newest stage output that reads as an answer, else the
-    summaries so far. Blocked outputs are left out, even if their parts were not blocked. So are outputs that any
+    """Return the best partial result of a stopped run. It is the newest stage output that reads as an answer, or else
+    the summaries so far. Blocked outputs are left out, even if their parts were not blocked. So are outputs that any
     stage's guardrail would block, or that no policy lets the engine pass on as an outcome.
     """
     found = _newest_answer(work)
@@ -409,7 +409,7 @@ def _kept_answers(work: Work) -> list[tuple[str, JSON]]:
 
 
 def _answers(work: Work, step: Step) -> list[tuple[str, JSON]]:
-    """Return the answer of each tool call of a step, in the order of the calls; an error is no source."""
+    """Return the answer of each tool call of a step, in the order of the calls. Errors are left out."""
     done = [call for turn in step.history for call in turn.calls if call.state == "done" and not call.error]
     return [(call.tool, work.ctx.contents.read(call.result_ref).get("result")) for call in done if call.result_ref]
 

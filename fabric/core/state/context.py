@@ -1,9 +1,8 @@
-"""The inputs of ``decide`` besides the run: the time, draws, contents by reference, the fabric and its compiled
-evaluators.
+"""Defines the inputs of ``decide`` besides the run: the time, draws, contents, the fabric and its evaluators.
 
-All of them are arguments. The evaluators are callables that an adapter compiled from the fabric. Their digest is part
-of the context, so that a decision names the rules that it followed.
-The arguments of a call, where they are journaled: in the answer that proposed it, or by themselves.
+All of them are arguments; contents come by reference. The evaluators are callables that an adapter compiled from the
+fabric. Their digest is part of the context, so that a decision names the rules that it followed. The arguments of a
+call are journaled in the answer that proposed it, or by themselves.
 """
 
 from __future__ import annotations

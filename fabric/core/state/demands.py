@@ -30,7 +30,7 @@ REQUIRED: Mapping[Stage, tuple[Stage, ...]] = {
     Stage.VALIDATE: (Stage.FAN_IN,),
     Stage.FINALIZE: (Stage.FAN_OUT, Stage.VALIDATE),
 }
-"""Stages whose output each stage needs, its input last: the fan-in names its parts by the plan, and an outcome lists
+"""Stages whose output each stage needs, its input last. The fan-in names its parts by the plan, and an outcome lists
 the missing ones.
 """
 
@@ -76,7 +76,7 @@ def _plan(payload: JSON, spec: FabricSpec) -> list[str]:
 
 
 def _parts(payload: JSON, spec: FabricSpec) -> list[str]:
-    """Return the problems of a fan-in's input: it has each branch once, in order, each with a summary or a gap."""
+    """Return the problems of a fan-in's input. It needs each branch once, in order, with a summary or a gap."""
     found = [
         f"{n}.branch: {part['branch']} stands where {n} belongs"
         for n, part in enumerate(payload)

@@ -81,8 +81,8 @@ class Ruling:
 
 Rules = Callable[[PolicyRequest], Ruling]
 Fits = Callable[[JSON], list[str]]
-"""Takes the object with the field ``data`` and returns its problems, a sentence each with its path; empty if it
-fits.
+"""Takes the object with the field ``data`` and returns its problems, a sentence each with its path. Empty if
+it fits.
 """
 When = Callable[[str, Mapping[str, JSON]], tuple[bool, str]]
 """Takes a condition that a model wrote and the values it may name; returns its truth, or the reason why it cannot be
@@ -158,8 +158,8 @@ NO_EVALUATORS = Evaluators()
 
 
 def find_lacking(gates: Gates, typed: Iterable[str], asking: Iterable[str], evaluators: Evaluators) -> str:
-    """Return the first thing that gates, output schemas of agents or rules of tools need and that was not compiled;
-    "" if nothing is missing. No check may pass because its evaluator is missing.
+    """Return the first thing that gates, output schemas or rules of tools need and that was not compiled. "": nothing
+    is missing. No check may pass because its evaluator is missing.
     """
     if gates.guardrails and not evaluators.guardrails:
         return "gates.guardrails"

@@ -1,13 +1,11 @@
-"""Agents by stage: the judges of an output, and the agent whose schema an answer has to fit.
+"""Finds the judges of a stage's output, and the agent whose schema an answer has to fit (docs/specification/stages.md).
 
-A judge is a step of the stage that it judges, on a branch behind the author's. It is a model, or a tool that the
-engine calls itself (then the step has no agent). Its verdict is journaled like any answer and read by the gate, which
-stays pure. The critic's score of the validate stage is that stage's own work.
+A judge is a step of the stage that it judges, on a branch behind the author's. It is a model, or a tool that the engine
+calls itself (then the step has no agent). Its verdict is journaled like any answer and read by the gate, which stays
+pure. The critic's score of the validate stage is that stage's own work.
 
-Finds the agent whose ``output_schema`` an answer or a payload has to fit (docs/specification/stages.md).
-
-A schema belongs to the role: of the worker that a brief names, of the aggregator, of the finalizer. An agent that
-takes over a step keeps that schema.
+An ``output_schema`` belongs to the role: of the worker that a brief names, of the aggregator, of the finalizer. An
+agent that takes over a step keeps that schema.
 """
 
 from __future__ import annotations
@@ -90,9 +88,7 @@ def contract(run: Run, spec: FabricSpec, step: Step) -> str:
 
 
 def find_contract(run: Run, spec: FabricSpec, stage: Stage, step_id: str = "") -> str:
-    """Return the agent whose schema the output of a stage, or of a branch of a fan-out, has to fit; "" if there is
-    none.
-    """
+    """Return the agent whose schema an output of a stage or branch has to fit. "": there is none."""
     if stage is Stage.FAN_OUT:
         step = run.steps.get(step_id)
         return "" if step is None else contract(run, spec, step)

@@ -1,11 +1,9 @@
-"""Permissions of people in one run: calls that go on after a loop, and unsafe outputs that they accepted.
+"""Records the permissions of people in one run: calls that go on after a loop, and accepted unsafe outputs.
 
 A person accepts an unsafe output: exactly the bytes that were shown, with exactly the problems that were shown
-(docs/specification/reviews.md).
-
-A rewritten output, or another problem found in these bytes at a later gate, needs another review. A child's end
-reports the acceptance to the parent (``child_answered.released``): the parent finds equal problems in equal bytes,
-and the one decision is enough.
+(docs/specification/reviews.md). A rewritten output, or another problem found in these bytes at a later gate, needs
+another review. A child's end reports the acceptance to the parent (``child_answered.released``): the parent finds equal
+problems in equal bytes, and the one decision is enough.
 """
 
 from __future__ import annotations
@@ -84,9 +82,7 @@ def shown_form(said: Sequence[JSON], payload: JSON) -> JSON:
 
 
 def key(payload: JSON, problems: Sequence[str]) -> str:
-    """Return the key of a payload with its problems: 128 bits in hex over their bytes, so that any change gives
-    another key.
-    """
+    """Return the key of a payload with its problems, 128 bits in hex. Any change of a byte gives another key."""
     return content_ref(encode({"payload": _as_written(payload), "problems": list(problems)}))
 
 

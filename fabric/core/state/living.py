@@ -22,9 +22,7 @@ def visible_state(run: Run) -> RunState:
 
 
 def is_live(run: Run) -> bool:
-    """Return True if something goes on without a person: a call out, a retry timer, a step that may move, an
-    undoing.
-    """
+    """Return True if something goes on without a person: a call, a retry timer, a step or an undoing."""
     if run.saga is not EMPTY:
         if awaits_children(run):
             return bool(run.pending)
@@ -64,8 +62,8 @@ def _waits_for_person(run: Run, step: Step) -> bool:
 
 
 def is_resting(run: Run) -> bool:
-    """Return True if only an outsider can move the run: it has ended, is paused with nothing out, or waits for
-    people and children alone.
+    """Return True if only an outsider can move the run. It has ended, is paused with nothing out, or waits for people
+    and children alone.
     """
     if run.terminal:
         return True

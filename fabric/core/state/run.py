@@ -1,9 +1,8 @@
-"""A run's state: frozen values, everything that decisions depend on. ``evolve.py`` folds the journal into it.
+"""Defines a run's state: frozen values, everything that decisions depend on. ``core/evolve`` folds the journal into it.
 
-Agents that a protection stopped, and the run's report on them at its end.
-
-A stopped agent answers once more with the material that it has. If that answer passes the gates, the run ends as
-``stopped`` and never as ``completed``; so does a run whose child ended so, and a conversation that ran out of time.
+The state lists the agents that a protection stopped, for the run's report at its end. A stopped agent answers once more
+with the material that it has. If that answer passes the gates, the run ends as ``stopped`` and never as ``completed``;
+so does a run whose child ended so, and a conversation that ran out of time.
 """
 
 from __future__ import annotations
@@ -204,8 +203,8 @@ class Talk:
     context_ref: str = ""
     """Reference of the context variables; "": they are still the initial ones."""
     written: tuple[tuple[str, int], ...] = ()
-    """Changes of them from outside during the turn in flight: the reference of each, and the number of the turn's
-    own before it.
+    """Changes of them from outside during the turn in flight. Each has its reference, and the number of the turn's own
+    before it.
     """
     opened_at: int = 0
     turn_at: int = 0
@@ -357,7 +356,7 @@ def rung_key(failure: str, rung: int, scope: str) -> str:
 
 
 def awaits_children(run: Run) -> bool:
-    """Return True if undoing waits for the last child to end, since the mutations that it hands up are the newest."""
+    """Return True if undoing waits for the last child to end. The mutations that the child hands up are the newest."""
     return run.saga.unwinding is not None and bool(run.family.alive)
 
 

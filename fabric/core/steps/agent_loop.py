@@ -1,17 +1,13 @@
-"""One agent's step: requests until there is an output, tool calls between them, errors fed back as messages (S2;
+"""Runs one agent's step: requests until there is an output, with tool calls between them (S2;
 docs/specification/agent-step.md).
 
-The model reads each structural error: an unknown tool, arguments that do not fit, an empty or off-schema answer. Each
-costs the step one of its corrections at the end of the wave. When they are spent the step fails. The model also reads
-which calls a mechanism blocked; those are the ladder's.
-
-Reads a model's answer: calls, an output that fits, or its problems (S2; docs/specification/agent-step.md).
-
-Separates a model's answer from the thinking that leaked into it.
-
-Servers without a reasoning parser leave a model's thinking in the content, between its marks. If the chat template
-wrote the opening mark into the prompt, the content has only the closing mark. (vLLM, "Reasoning Outputs"; llama.cpp,
-``--reasoning-format``)
+1. A model's answer has calls, an output that fits, or problems.
+2. The model reads each structural error: an unknown tool, arguments that do not fit, an empty or off-schema answer.
+   Each costs the step one of its corrections at the end of the wave. When they are spent the step fails. The model also
+   reads which calls a mechanism blocked; those are the ladder's.
+3. Thinking that leaked into an answer is separated. Servers without a reasoning parser leave it in the content, between
+   its marks. If the chat template wrote the opening mark into the prompt, the content has only the closing mark. (vLLM,
+   "Reasoning Outputs"; llama.cpp, ``--reasoning-format``)
 """
 
 from __future__ import annotations
@@ -356,9 +352,7 @@ _code = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"(?:[^\"\\\n]|\\.)*\"", re.DOTA
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """Return the answer and the thinking in a model's text; the answer is "" if all of it is thinking, the thinking
-    if none is.
-    """
+    """Return the answer and the thinking in a model's text. Each is "" if the text has none of it."""
     thinking: list[str] = []
     rest = text
     while (found := _split_leading(rest) or _split_closing(rest)) is not None:
@@ -405,8 +399,8 @@ def _inside(spans: list[tuple[int, int]], at: int) -> bool:
 
 
 def _stands_apart(text: str, start: int, end: int) -> bool:
-    """Return True if a mark ends its line or its text, begins a line, or stands between a sentence or an object and
-    the following text.
+    """Return True if a mark ends its line or its text, or begins a line. It may also stand between a sentence or object
+    and the following text.
     """
     before, after = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
     return not after or after[0] in "\r\n{[" or not before or before[-1] in "\r\n}"

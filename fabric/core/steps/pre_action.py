@@ -1,5 +1,5 @@
-"""Carries out a review's answer before a call: the call is made as shown, edited or replaced, answered by the
-person, declined, or rejected with its run (S2 "Human-in-the-Loop"; docs/specification/agent-step.md).
+"""Carries out a person's answer to a review before a call (S2 "Human-in-the-Loop"; docs/specification/agent-step.md).
+The call is made as shown, edited or replaced, answered by the person, declined, or rejected with its run.
 
 A person's arguments are checked against the tool's schema here. Then every protection judges the call like a model's,
 and its key is made from the bytes that run.
@@ -145,6 +145,8 @@ def _review_content(work: Work, review: OpenReview) -> dict[str, JSON]:
 
 
 def _tool(work: Work, review: OpenReview, given: DecisionMade) -> str:
-    """Return the tool of an edit: the one that it names, or the shown one, which an earlier edit may have changed."""
+    """Return the tool of an edit: the one that it names, or the shown one. An earlier edit may have changed the shown
+    one.
+    """
     named: str = given.tool or _review_content(work, review)["tool"]
     return named

@@ -1,5 +1,4 @@
-"""The engine begins calls that only read while their answer is still streaming in (S2;
-docs/specification/agent-step.md).
+"""Begins calls that only read while their answer is still streaming in (S2; docs/specification/agent-step.md).
 
 The answer may yet be withheld, break off or contradict itself, and a mechanism may judge it otherwise once it is whole.
 
@@ -120,7 +119,7 @@ def _is_known(step: Step, after: tuple[str, ...]) -> bool:
 
 
 def _may_begin(work: Work, step: Step, one: Proposed, index: int) -> bool:
-    """Return True for a call that only reads outside, is new to the step, and needs no person's answer so far."""
+    """Return True for a call that only reads outside, is new to the step, and needs no person so far."""
     spec, most = work.compiled_fabric.spec, work.compiled_fabric.spec.policy.limits.content_bytes
     reads = BEGINS[Effect(spec.tool(one.tool).effect)] and not spec.in_journal(one.tool)
     if not reads or _was_made(step, one) or len(encode(one.args)) > most:

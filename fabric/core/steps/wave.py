@@ -30,12 +30,12 @@ from fabric.core.values.taxonomy import Cause, Trip
 
 NAME = "agent_loop"
 FREE = frozenset({Cause.TURN_LIMIT, Cause.DEPENDENCY_FAILED})
-"""Why a call is refused that costs the step no correction: it is no slip of the agent's, or one that was paid for."""
+"""Why a call is refused that costs the step no correction. It is no slip of the agent's, or one that was paid for."""
 
 
 def run(work: Work, step: Step) -> Failure | None:
-    """Refuse the faulty ones among the open calls of the last answer, judge the rest one by one, and issue those
-    that pass; return the failure of those that tripped.
+    """Refuse the faulty open calls of the last answer. Judge the rest one by one, issue those that pass, and return the
+    failure of those that tripped.
 
     Each call is issued before the next is judged: a third equal call is the third even within one answer.
     """
@@ -172,9 +172,7 @@ def _stands(before: Mutation | None) -> bool:
 
 
 def _answer_from_earlier(work: Work, step: Step, one: Proposed, turn: int, before: Mutation | None) -> bool:
-    """Answer a call with the result of an earlier activation of the step under its key; return True if there was
-    one.
-    """
+    """Answer a call with the result of an earlier activation of the step under its key. Return True if there is one."""
     if before is None or not _stands(before):
         return False
     _repeat(work, step, one, turn, before.result_ref)

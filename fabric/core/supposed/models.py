@@ -1,6 +1,6 @@
-"""A supposed failure, and the engine's reactions to it: data alone, ready to be shown.
+"""Defines a supposed failure, and the engine's reactions to it: data alone, ready to be shown.
 
-Default circumstances of each failure type: the agent, the stage, the trip. The drills use these places too
+Each failure type has default circumstances: the agent, the stage, the trip. The drills use these places too
 (``simulator/drills``).
 """
 
@@ -203,7 +203,7 @@ def agent_in(spec: FabricSpec, stage: Stage, worker: str = "", planner: str = ""
 
 
 def first_worker(spec: FabricSpec, *, armed: bool) -> str:
-    """Return the first worker that does its work itself; ``armed``: the first of those with a tool, if there is one."""
+    """Return the first worker that does its work itself. ``armed``: the first of those with a tool, if there is one."""
     workers = spec.topology.hands() or spec.topology.workers
     able = (name for name in workers if not armed or spec.tools_of(spec.agent(name)))
     return next(able, workers[0])

@@ -1,4 +1,4 @@
-"""The walk: brings a supposed run to the failure, and lets the engine react again and again until the run ends."""
+"""Walks a supposed run to its failure, and lets the engine react until the run ends."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _build_asks(work: Work, event: Event) -> Asks:
 # -- walking ---------------------------------------------------------------------------------------------------------
 
 DECISIONS_MAX = 500
-"""Every rung but the last is bounded, so a walk ends; this is so that a fault of ours does too."""
+"""Every rung but the last is bounded, so a walk ends. This is so that a fault of ours does too."""
 ORDER = tuple(Stage)
 BEGAN_US = 1_767_225_600_000_000
 """Assumed start of the run; no result depends on it."""

@@ -19,9 +19,7 @@ TEXT_CHARS_MAX = 4_000
 
 @value(kw_only=True)
 class InputRequest:
-    """A question that the server of a tool asks a person in the middle of a call (Model Context Protocol,
-    "Elicitation").
-    """
+    """A question that a tool's server asks a person in the middle of a call (Model Context Protocol, "Elicitation")."""
 
     server: str
     message: str
@@ -136,7 +134,7 @@ def _list(field: Mapping[str, JSON], given: JSON) -> str:
     choices = _choices(_items(field))
     if not isinstance(given, list) or any(one not in choices for one in given):
         return f"give a list of {', '.join(map(str, choices))}"
-    return _describe_range(field, len(given), ("minItems", "maxItems"), "choices")
+    return _describe_range(field, len(given), ("minItems", "maxItems"), "choice")
 
 
 def _text(field: Mapping[str, JSON], given: JSON) -> str:
@@ -144,7 +142,7 @@ def _text(field: Mapping[str, JSON], given: JSON) -> str:
         return "a text is wanted"
     if len(given) > TEXT_CHARS_MAX:
         return f"at most {TEXT_CHARS_MAX:,} characters are taken"
-    bounds = _describe_range(field, len(given), ("minLength", "maxLength"), "characters")
+    bounds = _describe_range(field, len(given), ("minLength", "maxLength"), "character")
     check = FORMATS.get(str(field.get("format", "")))
     return bounds or ("" if check is None else check(given))
 
@@ -167,12 +165,17 @@ def _boolean(field: Mapping[str, JSON], given: JSON) -> str:
 
 def _describe_range(field: Mapping[str, JSON], size: float, names: tuple[str, str], unit: str) -> str:
     least, most = (field.get(name) for name in names)
-    said = f" {unit}" if unit else ""
     if isinstance(least, int | float) and size < least:
-        return f"at least {least}{said} are wanted" if unit else f"at least {least} is wanted"
+        return f"at least {_bound_words(least, unit)} wanted"
     if isinstance(most, int | float) and size > most:
-        return f"at most {most}{said} are taken" if unit else f"at most {most} is taken"
+        return f"at most {_bound_words(most, unit)} taken"
     return ""
+
+
+def _bound_words(bound: float, unit: str) -> str:
+    if not unit:
+        return f"{bound} is"
+    return f"{bound} {unit} is" if bound == 1 else f"{bound} {unit}s are"
 
 
 def _email(given: str) -> str:

@@ -1,5 +1,5 @@
-"""Notifications: messages outside the console about alerts, reviews and change requests, one row for each and each
-target, with its delivery.
+"""Describes notifications: messages about alerts, reviews and change requests outside the console. Each notification
+and target has one row, with its delivery.
 
 A row is made once, and sent at least once. If a worker dies after it sent one and before it recorded that, the next
 worker sends it again under its key. Receivers recognise a second copy by that key (Message-ID, webhook-id,
@@ -109,7 +109,7 @@ class Target:
 
     channel: Channel
     address: str
-    """A mailbox, or a URL, which may hold a secret: it is in no table, on no page and in no log."""
+    """A mailbox, or a URL, which may hold a secret. It is in no table, on no page and in no log."""
     workspace_id: str = ""
     """Workspace whose runs it hears about; "": all."""
     wants: frozenset[str] = frozenset(EVENTS)
@@ -229,8 +229,8 @@ def key_of_change(change_id: str, became: str, target_id: str) -> str:
 
 
 def delay_s(key: str, failures: int, retry_after_s: float | None = None) -> float:
-    """Return the seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0 after
-    the first; Retry-After where that is longer.
+    """Return the seconds until the next attempt: full jitter ``U(0, base * factor^n)`` under the cap. n = 0 follows the
+    first. A longer Retry-After counts instead.
     """
     drawn = unit(0, "notification", f"{key}#{failures}")
     return max(min(CAP_S, drawn * BASE_S * FACTOR ** (failures - 1)), retry_after_s or 0.0)

@@ -129,9 +129,7 @@ class PlaceMap:
         return self.text[self.marks[head].end : self.marks[head + 1].start].strip()
 
     def span(self, place: Place) -> tuple[int, int] | None:
-        """Return the characters of a place, its marks included; None where the document lacks the place or a part of
-        it.
-        """
+        """Return the characters of a place, its marks included. None: the document lacks the place or a part of it."""
         if place.pages is not None:
             return self._find_span([mark.page for mark in self.marks], place.pages, (0, len(self.text)))
         sheet = (0, len(self.text))
@@ -145,8 +143,8 @@ class PlaceMap:
     def _find_span(
         self, labels: Sequence[object], wanted: tuple[object, object], within: tuple[int, int]
     ) -> tuple[int, int] | None:
-        """Return the span from the mark with the first label to the end of the one with the last, among the marks of
-        one kind.
+        """Return the span from the mark with the first label to the end of the last one. Only marks of one
+        kind count.
         """
         inside = [n for n, at in enumerate(self._starts) if labels[n] is not None and within[0] <= at < within[1]]
         first = next((n for n in inside if labels[n] == wanted[0]), None)
@@ -158,8 +156,8 @@ class PlaceMap:
 
 
 def cited_place(citation: str, names: Collection[str]) -> tuple[str, Place | None] | None:
-    """Return the document of a citation such as ``report.pdf, page 3`` and the place it names; None where it names
-    no known document.
+    """Return the document and place that a citation such as ``report.pdf, page 3`` names. None: it names no known
+    document.
 
     A document whose own name is the whole citation comes first.
     """

@@ -28,7 +28,7 @@ class NoValue(LookupError):
 
 
 def read_host(url: str) -> str:
-    """Return the host of an address, with its port if it names one; "" if the host has a place in it or is missing."""
+    """Return the host of an address, with its port if it names one. "": the host has a place in it, or is missing."""
     found = _AUTHORITY.match(url)
     return found[1].lower() if found else ""
 

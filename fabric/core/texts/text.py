@@ -154,7 +154,7 @@ def _describe_unclosed(start: int, why: int) -> str:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that may be objects, the likeliest first; the end is CUT or TOO_DEEP for one that never
+    """Yield the spans that may be objects, the likeliest first. The end is CUT or TOO_DEEP for one that never
     closes.
     """
     position = len(text) - len(text.lstrip())

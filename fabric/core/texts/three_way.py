@@ -91,7 +91,7 @@ def _merge_values(merging: _Merging, base: JSON, mine: JSON, theirs: JSON, path:
 
 
 def same(one: JSON, other: JSON) -> bool:
-    """Return True if two values are equal JSON: 1, 1.0 and true are three values, and the order of fields does not
+    """Return True if two values are equal JSON. 1, 1.0 and true are three values, and the order of fields does not
     count.
     """
     if one is ABSENT or other is ABSENT:
@@ -138,7 +138,7 @@ def _list(
 
 
 def _order(kept: Iterable[str], first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """Return the remaining names, in the order of the first list; a name that only the second has follows its
+    """Return the remaining names in the order of the first list. A name of the second list alone follows its
     predecessor there.
     """
     wanted = set(kept)

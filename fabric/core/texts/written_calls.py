@@ -50,8 +50,8 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 
 
 def written_call(text: str, tools: Collection[str]) -> str | None:
-    """Return the name of the tool that an answer calls in words, "" if the name cannot be read; None: it is no such
-    call.
+    """Return the name of the tool that an answer calls in words. "": the name cannot be read; None: the answer is no
+    such call.
 
     ``tools``: those that the agent is offered. An object counts for one of them alone, as the whole answer or in code
     at its end; an expression likewise, as the whole answer.

@@ -8,6 +8,7 @@ from typing import Final
 from pydantic_core import ErrorDetails
 
 from fabric.core.values.units import JSON
+from fabric.core.values.words import count
 
 GROUP: Final = "group of fields"
 SHOWN_CHARS: Final = 60
@@ -30,8 +31,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "less_than_equal": "is too large; at most {le}",
     "multiple_of": "is no multiple of {multiple_of}",
     "finite_number": "is no finite number",
-    "string_too_short": "is too short; at least {min_length} characters",
-    "string_too_long": "is too long; at most {max_length} characters",
+    "string_too_short": "is too short; at least {min_length}",
+    "string_too_long": "is too long; at most {max_length}",
     "too_long": "has {actual_length} items; at most {max_length}",
 }
 """End of a sentence that begins with the value, by pydantic's name of the error. The error fills the brackets."""
@@ -48,11 +49,13 @@ def describe_wrong_value(detail: ErrorDetails, group: str = GROUP) -> str:
     if known is None:
         lowered = message if message[1:2].isupper() else message[:1].lower() + message[1:]
         return f"{show_value(value, group)}: {lowered}"
-    words = {name: _show_bound(one) for name, one in detail.get("ctx", {}).items()}
+    words = {name: _show_bound(one, kind) for name, one in detail.get("ctx", {}).items()}
     return f"{show_value(value, group)} {known.format(group=group, **words)}"
 
 
-def _show_bound(bound: JSON) -> str:
+def _show_bound(bound: JSON, kind: str) -> str:
+    if kind.startswith("string_too_") and isinstance(bound, int):
+        return count(bound, "character")
     if isinstance(bound, float):
         return f"{bound:.15g}"
     return str(bound).replace("'", "").replace(" or ", ", ")

@@ -1,5 +1,5 @@
-"""Common parts of topologies whose workers take turns: a branch is a turn, opened once the turns before it are over
-(docs/specification/topologies.md).
+"""Opens turns for topologies whose workers speak one after the other (docs/specification/topologies.md). A branch is a
+turn, opened once the turns before it are over.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def open_turns(work: Work, steps: list[Step], following: Following) -> StageOutp
 
 
 def _cut_off(work: Work, steps: list[Step]) -> list[Step]:
-    """Return the failed turn that had no successor because the conversation reached its limit of turns; the rules
-    decided no end then.
+    """Return the failed turn without a successor, because the conversation reached its limit of turns. No rule decided
+    an end then.
     """
     last = steps[-1]
     return [last] if work.run.talk.closed == MAX_TURNS and last.status == "failed" and not last.partial else []

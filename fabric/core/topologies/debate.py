@@ -1,5 +1,5 @@
-"""Debate: rounds in which all sides propose at once and are criticised, then a verdict of a judge or a vote of the
-sides (docs/specification/topologies.md).
+"""Runs a debate: rounds of proposals and criticism, then a judge's verdict or the sides' vote
+(docs/specification/topologies.md).
 
 The plan has a brief for each side, then for each critic, then for the judge, or for each side's vote. So the number
 of a turn's brief is its role in the debate.

@@ -182,8 +182,8 @@ def _blocking_trips(work: Work, step: Step, crossed: str) -> list[Trip]:
 
 
 def _with_retry_target(work: Work, step: Step, decision: Decision, turns: int) -> tuple[Decision, RetryTarget | None]:
-    """Return the decision, with the retry target that replaces it: after a failed turn without a rule for it, or at
-    an end before a goal is met.
+    """Return the decision, with the retry target that replaces it. The turn failed without a rule, or the conversation
+    would end before a goal is met.
     """
     if routing.last_turn(work, turns):
         return decision, None

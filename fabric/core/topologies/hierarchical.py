@@ -1,5 +1,5 @@
 """Hierarchical: a supervisor whose workers may lead teams. Each level works like a supervisor; a team is a child run
-(``children.py``, docs/specification/topologies.md).
+(``core/child_runs/children.py``, docs/specification/topologies.md).
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class Topology(Protocol):
         """Return the plan where no agent plans: ``payloads.Plan``."""
 
     def begins(self, work: Work) -> tuple[str, ...]:
-        """Return the agents of the branches that are open from the beginning; none if ``concluded`` opens them."""
+        """Return the agents of the branches that are open from the beginning; none if ``conclude_fan_out``
+        opens them.
+        """
 
     def conclude_fan_out(self, work: Work, steps: list[Step]) -> StageOutput | Failure | None:
         """Return the fan-out's output once it is over, its failure, or None while it is open. ``steps``: those that

@@ -22,7 +22,7 @@ TOPOLOGIES: Mapping[str, Topology] = {
     "hierarchical": hierarchical,
     "debate": debate,
 }
-"""The module of each kind. Total over ``spec_topologies.BY_KIND``, by test."""
+"""The module of each kind. Total over ``kinds.BY_KIND``, by test."""
 
 
 def find_topology(work: Work) -> Topology:

@@ -1,4 +1,4 @@
-"""Supervisor: the briefs of a plan go to N agents at once; the fan-in policy says when they are enough (S0)."""
+"""Runs a supervisor: N agents take a plan's briefs at once, and the fan-in policy ends the wait (S0)."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def conclude_fan_out(work: Work, steps: list[Step]) -> StageOutput | Failure | N
 
 
 def _slice(work: Work, steps: list[Step], policy: FanIn, tally: BranchCounts) -> StageOutput | None:
-    """Conclude a slice, which applies no policy: it passes its parts to its parent, at once if too many branches
-    failed.
+    """Conclude a slice, which applies no policy and passes its parts to its parent. It does so at once if too many
+    branches failed.
     """
     if tally.failed > tally.accepted and policy.mode == "all":
         cancel_rest(work, steps, "the fan-in policy cannot be met any more")

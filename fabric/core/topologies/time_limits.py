@@ -1,5 +1,5 @@
-"""Time limits of a conversation's turns: each limit of its graph fires once, and one that closes the conversation
-cancels the turn in flight (docs/specification/topologies.md; S4).
+"""Applies the time limits of a conversation's turns (docs/specification/topologies.md; S4). Each limit fires once, and
+one that closes the conversation cancels the turn in flight.
 """
 
 from __future__ import annotations

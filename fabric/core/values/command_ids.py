@@ -1,10 +1,11 @@
-"""Command ids, and random draws that are keyed by them.
+"""Makes command ids, and random draws that are keyed by them.
 
 - ``stage.branch.eEPOCH.rROUND.tTURN``: a model call. ``.cINDEX`` behind it: a tool call of that turn.
 - ``.qATTEMPT`` behind that: the reconciliation of that attempt.
 - ``undo.N``: the run's N-th compensation.
 - ``stage.branch.eEPOCH.rROUND.run``: the child run that executes a step.
-Random draws without a generator: keyed by (run seed, purpose, command id), so every process draws equal numbers.
+
+Draws need no generator: they are keyed by (run seed, purpose, command id), so every process draws equal numbers.
 """
 
 from __future__ import annotations

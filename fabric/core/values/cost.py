@@ -9,8 +9,8 @@ from fabric.core.values.frozen import value
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_WRITE_FACTOR = 2
-"""Price of a cache write without a price of its own, as a multiple of the input's: the most that a provider charges
-(Anthropic, cached for an hour).
+"""Price of a cache write without a price of its own, as a multiple of the input's. It is the most that a provider
+charges (Anthropic, cached for an hour).
 """
 
 

@@ -1,13 +1,9 @@
-"""Canonical JSON, content references, argument fingerprints, masked results and the event chain.
+"""Computes canonical JSON, content references, argument fingerprints, masked results and the event chain.
 
-Arguments are compared canonically: sorted keys, NFC, ``1.0 == 1``, absent is not null; digits are never masked in
-them. Clocks, hex ids, durations, process ids and what repeats an argument are masked in *results* only
-(docs/specification/protections.md).
-
-A result without the texts of its own call: a tool that repeats its arguments answers each call differently, and
-brings nothing new (docs/specification/protections.md).
-
-Only texts are taken out, and no number, date or id: a scan over them stays a scan.
+Arguments are compared canonically: sorted keys, NFC, ``1.0 == 1``, absent is not null; digits are never masked in them.
+Clocks, hex ids, durations, process ids and texts that repeat an argument are masked in *results* only
+(docs/specification/protections.md). So a tool that repeats its arguments in each answer brings nothing new. Numbers,
+dates and ids of the arguments stay in a result: a scan over them stays a scan.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class MeteredTokens:
 
 
 def whole(given: Any) -> int | None:
-    """Return a count in JSON as an integer, even if it is written as text; None for anything but a whole number."""
+    """Return a count in JSON as an integer, even if it is written as text. None: it is no whole number."""
     if isinstance(given, str) and given.strip().isascii() and given.strip().isdecimal():
         return int(given.strip()[:COUNT_DIGITS])
     if isinstance(given, bool) or not isinstance(given, int | float):
@@ -126,7 +126,7 @@ def _part(count: int | None) -> int:
 
 
 def _add_cache(reported: ReportedTokens, cache: int) -> tuple[int | None, str]:
-    """Return the whole input with its cache reads and writes, and a sentence if only the counts show that these are
+    """Return the whole input with its cache reads and writes. A sentence says so if only the counts show that these are
     separate.
     """
     tokens = _possible(reported.input)

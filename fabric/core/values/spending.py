@@ -93,9 +93,7 @@ class Spending:
         )
 
     def lump(self, usd_micros: int, tokens: int) -> Spending:
-        """Return the spending after an amount spent over some earlier time, such as a child run's, which counts for
-        no rate.
-        """
+        """Return the spending after an amount of some earlier time, such as a child run's. It counts for no rate."""
         return replace(self, usd_micros=self.usd_micros + usd_micros, tokens=self.tokens + tokens)
 
     def anew(self) -> Spending:

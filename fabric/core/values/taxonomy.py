@@ -1,9 +1,9 @@
-"""The vocabulary of failure: its kinds, and the mapping of one call's error to them.
+"""Defines the vocabulary of failure: its kinds, and the mapping of one call's error to them.
 
 One table, ``CLASSIFY``, joins the three classifications of the source documents (docs/specification/failures.md): the
 class of a call's failure (``ErrorClass``, S1), the flow's treatment (``FlowClass``, S0) and the row of the decision
-table (``FailureType``).
-Verdict of a mechanism: ``Pass`` or ``Trip``. A trip names a failure with evidence; it never chooses the reaction.
+table (``FailureType``). A mechanism's verdict is ``Pass`` or ``Trip``. A trip names a failure with evidence; it never
+chooses the reaction.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FlowClass(StrEnum):
 
 
 class Cause(StrEnum):
-    """Reason for which a call, a gate or a guard refused: the finest name of a failure, and the key of ``CLASSIFY``."""
+    """The finest name of a failure, and the key of ``CLASSIFY``: why a call, gate or guard refused."""
 
     RATE_LIMIT = "rate_limit"
     SERVER_ERROR = "server_error"

@@ -1,5 +1,4 @@
-"""Numbers of a fabric's policy that a workspace's policy bounds: its limits, and those of the protections that it
-keeps on.
+"""Lists the numbers of a fabric's policy that a workspace's policy bounds: limits, and those of required protections.
 
 A number is bounded in the fabric's own groups and in those of its stages. A bounded protection is no weaker than the
 product's default.

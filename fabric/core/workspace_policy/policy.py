@@ -1,11 +1,9 @@
-"""The policy of a workspace binds all its fabrics. Only owners set it. Its rules are ``rules.RULES``.
+"""Declares the policy of a workspace, which binds all its fabrics. Only owners set it. Its rules are ``rules.RULES``.
 
-A missing field sets no rule. Money is micro-dollars.
-
-Target of a tool, as one text that patterns match: a host and path, a server and its tool, an operator's name.
-
-The author of a fabric chooses the names of its tools and servers, so patterns never match those. Hosts and paths are
-compared as servers read them (RFC 3986 6.2.2: case of the host, default port, escapes, dot segments).
+A missing field sets no rule. Money is micro-dollars. Patterns match the target of a tool as one text: a host and path,
+a server and its tool, an operator's name. The author of a fabric chooses the names of its tools and servers, so
+patterns never match those. Hosts and paths are compared as servers read them (RFC 3986 6.2.2: case of the host, default
+port, escapes, dot segments).
 """
 
 from __future__ import annotations
@@ -54,9 +52,7 @@ def find_subject(tool: ToolSpec, servers: Sequence[McpServer] = ()) -> str:
 
 
 def goes_out(tool: ToolSpec) -> bool:
-    """Return True if a tool reaches something beyond the run: every kind but the built-ins that read the run's own
-    data.
-    """
+    """Return True if a tool reaches something beyond the run. Only built-ins that read the run's own data do not."""
     return tool.kind in ("http", "mcp", "callable") or find_subject(tool) == f"builtin:{READS_PAGES}"
 
 
@@ -80,9 +76,7 @@ def host_of_test(test: HttpTest) -> str:
 
 
 def read_host(url: str) -> str:
-    """Return the host of an address in the form for comparing: in lower case, without a dot at its end, in ASCII;
-    "": there is none.
-    """
+    """Return the host of an address in the form for comparing: lower case, no final dot, ASCII. "": there is none."""
     parts = _split(url)
     return "" if parts is None else _host(parts)
 
@@ -104,7 +98,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _meets(one: str, other: str) -> bool:
-    """Match both patterns in one walk; each pair of positions is visited once, so the work is the product of their
+    """Match both patterns in one walk. Each pair of positions is visited once, so the work is the product of their
     lengths.
     """
     now = {0}

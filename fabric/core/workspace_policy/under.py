@@ -47,8 +47,8 @@ def tighten_fabric(
 
 
 def _add_undo_tools(spec: FabricSpec, denied: Mapping[str, str]) -> dict[str, str]:
-    """Return the denied calls, with the tools whose compensation or reconcile tool is denied, since they could not
-    be undone as their author meant.
+    """Return the denied calls, with the tools that have a denied compensation or reconcile tool. They could not be
+    undone as their author meant.
     """
     found = dict(denied)
     for tool in spec.tools:

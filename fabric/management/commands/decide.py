@@ -146,8 +146,8 @@ class Command(FabricCommand):
             raise Refused(refused.message, code=refused.code, field=refused.field, problems=problems) from None
 
     def _confirm(self, actor: Actor, options: dict[str, Any], payload: Payload | None) -> str:
-        """Return the digest of the review shown here, once the person at the terminal has confirmed it; empty: it
-        approves nothing. Raises Refused.
+        """Return the digest of the review shown here, once the person at the terminal has confirmed it. Empty: the
+        answer approves nothing. Raises Refused.
         """
         item, verb = get_review(actor, options["item"]), options["verb"]
         if verb in STOPS or verb not in item.verbs or item.follow_up or not item.open:

@@ -1,5 +1,5 @@
-"""`manage.py explain RUN`: explains each decision of a run: its reason, the choices of the other tiers, the check
-against the journal; and its open reviews.
+"""`manage.py explain RUN`: explains each decision of a run and its open reviews. A decision has its reason, the choices
+of the other tiers, and the check against the journal.
 """
 
 from __future__ import annotations

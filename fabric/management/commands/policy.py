@@ -1,5 +1,5 @@
-"""`manage.py policy`: shows the workspace's policy, and the spending under the caps of keys; sets it from a file of
-JSON or YAML.
+"""`manage.py policy`: shows the workspace's policy and the spending under the caps of keys. Sets the policy from a file
+of JSON or YAML.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from fabric.management.base import OK, FabricCommand
 from fabric.management.output.reviews import card, content_json, in_line, review_lines
 from fabric.selectors.database_time import TookTooLong, store_now
 from fabric.selectors.reviews.answers import describe_undo, is_over
-from fabric.selectors.reviews.assignments import ClaimView, find_claim
+from fabric.selectors.reviews.assignments import AssignmentView, find_assignment
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
 from fabric.selectors.visible_text import visible_line
@@ -104,7 +104,7 @@ class Command(FabricCommand):
     def _next(self, actor: Actor, options: dict[str, Any]) -> int:
         taken = review_claim_next(actor=actor, wanted=_read_filter(options))
         if taken is not None:
-            return self._hold_claim(actor, taken, options)
+            return self._write_assignment(actor, taken, options)
         if options["json"]:
             self.put({"item": None})
         else:
@@ -112,16 +112,18 @@ class Command(FabricCommand):
         return OK
 
     def _claim(self, actor: Actor, options: dict[str, Any]) -> int:
-        return self._hold_claim(actor, review_claim(actor=actor, review_id=options["id"]), options)
+        return self._write_assignment(actor, review_claim(actor=actor, review_id=options["id"]), options)
 
     def _reassign(self, actor: Actor, options: dict[str, Any]) -> int:
-        return self._hold_claim(actor, review_reassign(actor=actor, review_id=options["id"], to=options["to"]), options)
+        return self._write_assignment(
+            actor, review_reassign(actor=actor, review_id=options["id"], to=options["to"]), options
+        )
 
     def _release(self, actor: Actor, options: dict[str, Any]) -> int:
         item = get_review(actor, options["id"])
-        claim = find_claim(actor, item.id)
-        held = claim is not None and claim.holder == actor.name
-        released = held and review_release(actor=actor, review_id=item.id, lease=claim.lease if claim else 0)
+        assignment = find_assignment(actor, item.id)
+        held = assignment is not None and assignment.holder == actor.name
+        released = held and review_release(actor=actor, review_id=item.id, lease=assignment.lease if assignment else 0)
         if options["json"]:
             self.put({"item": item.id, "released": released})
         else:
@@ -143,14 +145,14 @@ class Command(FabricCommand):
         self.stdout.write(f"Item {one.review_id} is closed{'' if closed.created else ' already'}{fork}.")
         return OK
 
-    def _hold_claim(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
-        item = get_review(actor, taken.claim.review_id)
+    def _write_assignment(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
+        item = get_review(actor, taken.assignment.review_id)
         if options["json"]:
             self.put(review_json(queue_rows(actor, [item])[0], store_now()) | {"fresh": taken.fresh})
             return OK
-        since = f", taken over from {taken.claim.taken_from}" if taken.claim.taken_from else ""
-        until = f"until {clock(taken.claim.lease_until)} UTC"
-        self.stdout.write(f"Item {item.id} is claimed by {taken.claim.holder} {until}{since}.")
+        since = f", taken over from {taken.assignment.taken_from}" if taken.assignment.taken_from else ""
+        until = f"until {clock(taken.assignment.lease_until)} UTC"
+        self.stdout.write(f"Item {item.id} is claimed by {taken.assignment.holder} {until}{since}.")
         self.tell(*review_lines(item))
         return OK
 
@@ -185,7 +187,11 @@ def _line(row: QueueRow, now: int) -> str:
     else:
         stands = f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
     about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
-    held = f" [{row.holder} until {clock(row.claim.lease_until)} UTC]" if row.claim is not None and row.holder else ""
+    held = (
+        f" [{row.holder} until {clock(row.assignment.lease_until)} UTC]"
+        if row.assignment is not None and row.holder
+        else ""
+    )
     second = f"[{', '.join(one.agreed)} agreed, a second person must]" if one.second_wanted else ""
     call = f": {said}" if (said := in_line(one)) else ""
     return f"{one.id} {stands}, {about}: {cut(visible_line(one.reason))}{call}{held}{second}"
@@ -204,11 +210,11 @@ def review_json(row: QueueRow, now: int) -> dict[str, Any]:
         "approvals": one.approvals,
         "agreed": list(one.agreed),
         "may_answer": row.may,
-        "claim": _claim_told(row.claim),
+        "assignment": _assignment_fields(row.assignment),
     }
 
 
-def _claim_told(claim: ClaimView | None) -> dict[str, Any] | None:
-    if claim is None or not claim.live:
+def _assignment_fields(assignment: AssignmentView | None) -> dict[str, Any] | None:
+    if assignment is None or not assignment.live:
         return None
-    return {name: getattr(claim, name) for name in ("holder", "lease", "claimed_at", "lease_until", "taken_from")}
+    return {name: getattr(assignment, name) for name in ("holder", "lease", "claimed_at", "lease_until", "taken_from")}

@@ -1,7 +1,4 @@
-"""Output of `manage.py fabric`: lines for a person, and JSON.
-
-Declarations of tools as JSON, for `manage.py fabric mcp` and `fabric openapi`.
-"""
+"""Writes the output of `manage.py fabric`: lines for a person, and JSON, declarations of tools included."""
 
 from __future__ import annotations
 

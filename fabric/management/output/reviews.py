@@ -1,6 +1,4 @@
-"""Shows a review on a terminal: its whole content, the consequence of each answer, and the digest that an answer
-names.
-"""
+"""Shows a review on a terminal: its content, the consequence of each answer, and the digest that an answer names."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ _plain = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def review_lines(item: ReviewView) -> list[str]:
-    """Return an open review as lines for a terminal: its whole content, and the command that answers it, or undoes a
-    pending answer.
+    """Return an open review as lines for a terminal: its content, and the command that answers it. A pending answer has
+    the command that undoes it.
     """
     if (given := answers_waiting([item]).get(item.id)) is not None:
         said = _field("answered", answered_sentence(item, given, store_now()))

@@ -1,6 +1,6 @@
-"""Drafts of fabrics: texts before their publication. No run uses a draft; it uses a revision.
+"""Stores fabrics, their published revisions, and drafts: texts before their publication.
 
-Configured systems and their published versions.
+No run uses a draft; it uses a revision.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from django.db import models
 
 
 def new_id() -> str:
-    """Return a UUIDv7 as text (RFC 9562 5.7): 48 bits of milliseconds, then random bits, so that rows made together
-    lie together.
+    """Return a UUIDv7 as text (RFC 9562 5.7): 48 bits of milliseconds, then random bits. So rows made together lie
+    together.
     """
     value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
     value = value & ~(0xF << 76) | 0x7 << 76

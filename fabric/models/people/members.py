@@ -1,7 +1,4 @@
-"""Members of a workspace with their roles, and the invitations by which people join.
-
-Bearer tokens of the API.
-"""
+"""Stores members of a workspace with their roles, invitations, and bearer tokens of the API."""
 
 from __future__ import annotations
 

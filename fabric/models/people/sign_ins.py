@@ -1,6 +1,6 @@
-"""Sign-ins of people, their second factors, and their identities at the identity provider.
+"""Stores sign-ins of people, their second factors, and their identities at the identity provider.
 
-One-time login links, and failed attempts to sign in.
+One-time login links and failed attempts to sign in are stored here too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Runs and the documents attached to them.
-
-Worker processes; each incarnation of one is a row.
-"""
+"""Stores runs, the documents attached to them, and worker processes, a row for each incarnation."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ BAD_STATES = sorted(state.value for state in TERMINAL - {RunState.COMPLETED})
 
 
 class IndexCondition(Func):
-    """A partial index's condition in the index's own words, values included: SQLite uses the index for no other, nor
-    for parameters.
+    """A partial index's condition in the index's own words, values included. SQLite uses the index for no other words,
+    and for no parameters.
     """
 
     output_field = models.BooleanField()
 
 
 def match_words(states: Sequence[str]) -> str:
-    """Return the template of ``Said`` for a column with one of a few words."""
+    """Return the template of ``IndexCondition`` for a column with one of a few words."""
     return "%(expressions)s IN (" + ", ".join(f"'{state}'" for state in states) + ")"
 
 

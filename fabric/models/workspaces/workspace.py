@@ -1,7 +1,4 @@
-"""The workspace of an installation, and the one of its drills.
-
-The versions of workspaces' policies.
-"""
+"""Stores the workspace of an installation, the one of its drills, and the versions of their policies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Evaluates expressions in CEL: long ones in a child process with a deadline and bounded memory, the rest here. Any
-other end is no answer.
+"""Evaluates expressions in CEL: long ones in a child process with a deadline and bounded memory, the rest here.
 
-Costs of an expression in CEL as far as its text shows them: loops through lists, and their number at most.
+Any other end is no answer. The costs of an expression are known as far as its text shows them: loops through lists, and
+their number at most.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Evaluated:
 
     holds: bool = False
     failed: str = ""
-    """Reason why it is neither true nor false: the library's words, or a sentence about ``it``; empty: it is one of
+    """Reason why it is neither true nor false: the library's words, or a sentence about ``it``. Empty: it is one of
     them.
     """
     error: str = ""
@@ -128,8 +128,8 @@ def may_take_long(expression: str) -> bool:
 
 
 def too_costly(expression: str) -> str:
-    """Return the reason why it is too costly to publish, as the end of a sentence; empty if it is not. A deadline
-    bounds its reading of a run.
+    """Return why an expression is too costly to publish, as the end of a sentence. Empty: it is not. A deadline bounds
+    its reading of a run.
     """
     open_: list[tuple[bool, int]] = []
     nesting = longest = 0

@@ -1,7 +1,6 @@
-"""Invariants and conditions of planned calls in CEL, compiled once.
+"""Compiles invariants and conditions of planned calls, in CEL, once.
 
-Conditions of planned calls, in CEL over the results of earlier calls. A model writes them, so none may take long
-or go through a list.
+A condition is over the results of earlier calls. A model writes it, so it may not take long or go through a list.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ CONDITION_KNOWN = ("calls",)
 
 
 def holds(condition: str, about: Mapping[str, JSON]) -> tuple[bool, str]:
-    """Return True if a condition over ``calls`` holds; with False, the reason if it is unclear: a compile error,
+    """Return True if a condition over ``calls`` holds. With False comes the reason if it is unclear: a compile error,
     unknown names, no yes or no.
     """
     if loops(condition):

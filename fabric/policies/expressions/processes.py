@@ -1,5 +1,5 @@
-"""Child processes of bounded memory (``child.py``) for work with a duration that its author controls; they are
-ended when their time is over.
+"""Runs work whose author controls its duration in child processes of bounded memory (``child.py``). They are ended when
+their time is over.
 
 A child is used again; one that was ended is replaced with the next call. It gets none of this process's settings.
 """

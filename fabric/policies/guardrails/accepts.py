@@ -138,8 +138,8 @@ def person(text: str) -> bool:
 
 
 def card(text: str) -> bool:
-    """Return True for a payment card's number: length, first digit and check digit (Luhn), and none of the networks'
-    published test numbers.
+    """Return True for a payment card's number, by length, first digit and check digit (Luhn). The networks' published
+    test numbers do not count.
     """
     digits = [int(char) for char in text if char.isdigit()]
     number = "".join(map(str, digits))
@@ -165,7 +165,7 @@ def ssn(text: str) -> bool:
 
 
 def phone(text: str) -> bool:
-    """Return True for a telephone number of 8 to 15 digits (ITU E.164) that is none of those kept for fiction."""
+    """Return True for a telephone number of 8 to 15 digits (ITU E.164). Numbers kept for fiction do not count."""
     digits = "".join(char for char in text if char.isdigit())
     return 8 <= len(digits) <= 15 and "55501" not in digits and len(set(digits)) > 3
 

@@ -1,7 +1,6 @@
-"""Compiles a fabric's guardrails: the rules of each place, and the limits of its own patterns. RE2: time linear in
-the text.
+"""Compiles a fabric's guardrails: the rules of each place, and the limits of its own patterns.
 
-Scans tools' answers for words that instruct their reader. RE2: time linear in the text.
+It also scans tools' answers for words that instruct their reader. RE2: time linear in the text.
 """
 
 from __future__ import annotations

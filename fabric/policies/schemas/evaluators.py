@@ -1,7 +1,7 @@
 """Compiles JSON schemas once into callables that report misfits in sentences, each with a digest of its rules.
 
-Nothing is fetched for a schema: references outside it are an error. Patterns run on a linear-time engine.
-Compiles the output schemas of agents: each misfit of an answer's ``data`` has its path from ``data`` on.
+Nothing is fetched for a schema: references outside it are an error. Patterns run on a linear-time engine. Agents have
+output schemas: each misfit of an answer's ``data`` has its path from ``data`` on.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _sentence(error: Any) -> str:
 
 
 def problems(spec: FabricSpec) -> Iterator[tuple[str, str]]:
-    """Yield ``(path, sentence)`` for each schema that does not compile, or refers to another: it is nested in that
-    of the whole answer.
+    """Yield ``(path, sentence)`` for each schema that does not compile, or refers to another. A schema stands inside
+    that of the whole answer, where references do not work.
     """
     for n, agent in enumerate(spec.agents):
         if agent.output_schema is None:

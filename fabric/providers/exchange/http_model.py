@@ -142,8 +142,8 @@ class HttpModel(ABC):
             KEY.reset(key)
 
     def write_body(self, request: ModelRequest) -> bytes:
-        """Return the body of a request as it is sent; for one rebuilt from its run's journal, the bytes that were
-        sent then.
+        """Return the body of a request as it is sent. A request rebuilt from its run's journal has the bytes of its
+        first sending.
         """
         spec, protocol = request.model, self._protocol(request.model)
         model, schema = spec.model or self._endpoint.model, self._wants_schema(request)
@@ -328,8 +328,8 @@ class HttpModel(ABC):
         return "" if self._own(url) else self._gate.problem(url)
 
     def _own(self, url: str) -> bool:
-        """Return True if a URL is at the operator's own scheme, host and port: trusted, and the only place that gets
-        the operator's key.
+        """Return True if a URL is at the operator's own scheme, host and port. Only that trusted place gets the
+        operator's key.
         """
         return origin(url) is not None and origin(url) == origin(self._endpoint.url)
 

@@ -1,6 +1,6 @@
-"""Credentials of requests to models: stored keys of endpoints, and the operator's sign-in to a cloud.
+"""Finds the credentials of a request to a model: the endpoint's stored key, or the operator's sign-in to a cloud.
 
-Signs in with the operator's own credentials of a cloud where no key is set. Several calls share one sign-in.
+The operator's own credentials of a cloud serve where no key is set. Several calls share one sign-in.
 """
 
 from __future__ import annotations

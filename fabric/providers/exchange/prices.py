@@ -78,7 +78,7 @@ def find_price(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | No
 
 
 def find_floor(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | None:
-    """Return the listed price of a model's own id at its own address; None: unlisted, or the operator allows a lower
+    """Return the listed price of a model's own id at its own address. None: unlisted, or the operator allows a lower
     price.
     """
     model, url = _model_and_address(spec, operator)
@@ -113,7 +113,7 @@ def _model_and_address(spec: ModelSpec, operator: OperatorModels) -> tuple[str, 
 
 
 def tier_problem(spec: ModelSpec, tier: str) -> str:
-    """Return the reason to doubt an answer's price: its service tier is neither listed nor the one that the fabric
+    """Return the reason to doubt an answer's price. Its service tier is neither listed nor the one that the fabric
     priced. Empty: there is none.
     """
     named, wanted = tier.casefold(), str(spec.options.get("service_tier", "")).casefold()
@@ -143,7 +143,7 @@ def _look_up(model: str, provider: str, url: str) -> ListedPrice | None:
 
 @cache
 def list_verified_on() -> date:
-    """Return the newest day on which a price of the offline list was verified: the list is at least as old."""
+    """Return the newest day on which a price of the offline list was verified. The list is at least as old."""
     from genai_prices import data
 
     said = [provider.price_comments for provider in data.providers]

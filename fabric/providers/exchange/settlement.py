@@ -104,7 +104,7 @@ def _arguments_text(arguments: JSON) -> str:
 
 
 def _once(text: str) -> str:
-    """Return one object where a server put an empty one before it, or repeated it; any other text as it is."""
+    """Return one object where a server put an empty one before it, or repeated it. Return any other text as it is."""
     found: list[str] = []
     at = 0
     try:
@@ -119,7 +119,7 @@ def _once(text: str) -> str:
 
 
 def _drop_nulls(request: ModelRequest, tool: str, args: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the arguments without nulls of optional ones that take no null: models in strict mode write those for
+    """Return the arguments without nulls for optional ones that take no null. Models in strict mode write those for
     omitted ones.
     """
     offer = next((one for one in request.tools if one.name == tool), None)

@@ -32,8 +32,8 @@ CLOSE_S = 0.02
 
 
 def wants_stream(request: ModelRequest) -> bool:
-    """Return True if the answer is requested as a stream: it may contain calls, and a reader begins them as they
-    come.
+    """Return True if the answer is requested as a stream. It may contain calls, and a reader begins them as
+    they come.
     """
     offers = bool(request.tools) and request.model.tool_calls
     return offers and request.streamed is not None and request.model.options.get(OPTION) is True
@@ -49,8 +49,8 @@ def read_body(protocol: Protocol, raw: bytes) -> ModelAnswer:
 
 
 def _chunks(protocol: Protocol, text: str) -> dict[str, JSON] | None:
-    """Return the body of a stream's chunks in one list, which Google sends where a gateway removes ``alt=sse``;
-    None: it is no such list.
+    """Return the body of a stream's chunks in one list. Google sends that where a gateway removes ``alt=sse``. None: it
+    is no such list.
     """
     several = parsed_list(text) if protocol.listed else []
     if len(several) < 2 or any(_failure(one) is not None for one in several):
@@ -174,8 +174,7 @@ def _report(request: ModelRequest, protocol: Protocol, assembly: Assembly, repor
 
 
 def _is_whole(request: ModelRequest, call: SaidCall) -> bool:
-    """Return True if the last call is complete: it has an id, an offered tool, and one JSON object that is not
-    empty.
+    """Return True if the last call is complete. It has an id, an offered tool, and one JSON object that is not empty.
 
     Some servers send an empty object first. Further text after a whole object makes another call of it, and the whole
     answer contradicts it then.
@@ -190,8 +189,8 @@ def _is_whole(request: ModelRequest, call: SaidCall) -> bool:
 
 
 def _failure(event: dict[str, JSON]) -> JSON:
-    """Return the object with the error, where an event reports that the answer failed: the event, or its response or
-    choice. None: it does not.
+    """Return the object with the error, where an event reports that the answer failed. It is the event, its response or
+    its choice. None: it does not.
     """
     if event.get("error") or "error" in (event.get("type"), event.get("object")):
         return event

@@ -83,7 +83,7 @@ class EndpointReply:
         return _fit(_decode_body(raw, charset_of(self._response.headers)))
 
     async def events(self, body: bytes | None = None) -> AsyncGenerator[dict[str, JSON] | str]:
-        """Yield the events of a stream, or of a body that came as one: their JSON objects, or the text of others.
+        """Yield the events of a stream, or of a body that came at once. Each is a JSON object, or else text.
 
         Ids and comments add nothing to the data; a name does where the data has no type. An event may have one line
         of data or several, and servers forget the blank line after it. (WHATWG HTML, "Server-sent events")

@@ -1,7 +1,4 @@
-"""OpenAI's chat completions, as OpenAI and the many compatible servers speak them.
-
-Assembles the chunks of a streamed chat completion.
-"""
+"""Speaks OpenAI's chat completions, as OpenAI and the many compatible servers do, streamed or whole."""
 
 from __future__ import annotations
 
@@ -260,7 +257,7 @@ def _refusal(message: dict[str, JSON]) -> str:
 
 
 def _calls(message: dict[str, JSON]) -> list[SaidCall]:
-    """Return the calls of a message: a list, an object of them, the JSON text of either, or the old
+    """Return the calls of a message. They are a list, an object, the JSON text of either, or the old
     ``function_call``.
     """
     found = [read_call(one, one.get("id"), own_fields(one)) for one in call_objects(message.get("tool_calls"))]
@@ -420,8 +417,8 @@ class _Choice:
 
 
 def _is_another(call: dict[str, JSON], call_id: str, name: str) -> bool:
-    """Return True where a piece begins another call than the one at its place: some servers put every call at place
-    0.
+    """Return True where a piece begins another call than the one at its place. Some servers put every call at
+    place 0.
     """
     if call_id and call["id"] and call_id != call["id"]:
         return True

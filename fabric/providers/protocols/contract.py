@@ -1,4 +1,4 @@
-"""Defines a protocol: it turns a request into a body, and a body or the events of a stream into an answer.
+"""Defines a protocol. It turns a request into a body, and a body or the events of a stream into an answer.
 
 The body is read here from raw JSON, before its form is judged. Everything with one meaning is read; unused fields are
 ignored.
@@ -133,7 +133,7 @@ class Protocol(ABC):
     """Usual form of the URL, for one without an endpoint; begins with "; "."""
     headers: ClassVar[Mapping[str, str]] = {}
     schema_with_tools: ClassVar[bool] = False
-    """An answer may be constrained to a schema although tools are offered; the option of that name sets it for one
+    """An answer may be constrained to a schema although tools are offered. The option of that name sets it for one
     model.
     """
     done_line: ClassVar[bool] = False
@@ -180,15 +180,15 @@ def find_word(said: JSON) -> str:
 
 
 def build_finish(*said: JSON) -> Ended:
-    """Return the reason for an answer's end, from its provider's words: the first one more precise than that the
-    model was done.
+    """Return the reason for an answer's end, from its provider's words. The first one that says more than "done"
+    counts.
     """
     ends = (FINISHES.get(plain(find_word(one)), "stop") for one in said)
     return next((end for end in ends if end != "stop"), "stop")
 
 
 def later_finish(known: JSON, said: JSON) -> JSON:
-    """Return the word that applies where a stream gives two reasons for its end: an answer that was cut stays cut."""
+    """Return the word that applies where a stream gives two reasons for its end. An answer that was cut stays cut."""
     return known if not find_word(said) or build_finish(known) != "stop" else said
 
 
@@ -221,7 +221,7 @@ def build_id(value: JSON) -> str:
 
 
 def find_index(value: JSON) -> int | None:
-    """Return a place in a list, which some servers write as text or with a fraction; None for any other value."""
+    """Return a place in a list, which some servers write as text or with a fraction. None: any other value."""
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value[:9])
     return whole(value)

@@ -1,8 +1,7 @@
 """Reads the body of a refusal, and the wait that it asks for.
 
-Reads the wait that an endpoint asks for, and the return of a used-up quota: from headers, error fields and words.
-
-Values out of range or without meaning are skipped. Nothing here raises.
+The wait, or the return of a used-up quota, is in headers, error fields or words. Values out of range or without meaning
+are skipped. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def _read(value: JSON, wraps: int) -> dict[str, JSON]:
 
 
 def _error_in(value: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the object that names the fault: ``error``, also of a choice, the first of ``errors``, MiniMax's
+    """Return the object that names the fault. It is ``error``, also of a choice, the first of ``errors``, MiniMax's
     ``base_resp``, or the whole.
     """
     choices = value.get("choices")
@@ -294,7 +293,7 @@ def wait_s(headers: httpx2.Headers, said: Mapping[str, str], now: float, *, limi
     """Return the seconds to wait, a day at most; None: unknown. ``limited``: too many requests, so its words and its
     limits are read.
 
-    ``said`` is the result of ``errors.error_of``; ``now`` is seconds since the epoch.
+    ``said`` is the result of ``build_error``; ``now`` is seconds since the epoch.
     """
     waits = [_header_s(headers, now), duration_s(said.get("retry_delay", ""))]
     if limited:

@@ -23,7 +23,7 @@ CODE_FIELDS = (
     "wrapped_status",
     "exceptions",
 )
-"""Fields of ``bodies.error_of`` with codes, the most particular first. The last has several, apart by spaces."""
+"""Fields of ``bodies.build_error`` with codes, the most particular first. The last has several, apart by spaces."""
 
 _CODES: Mapping[Cause, tuple[str, ...]] = {
     Cause.CONTEXT_LENGTH: (
@@ -201,7 +201,7 @@ GAVE_UP = frozenset({408, 460, 499, 504, 524})
 _any_refusal = frozenset(range(400, 500))
 _W = re.IGNORECASE
 TOO_LARGE = re.compile(r"\b(request too large|reduce (your message size|the length|the number of tokens))\b", _W)
-"""Groq's and OpenAI's words for one request above the limit of a minute, with the code of a rate limit: it never
+"""Groq's and OpenAI's words for one request above the limit of a minute, with the code of a rate limit. It never
 passes.
 """
 PATTERNS: tuple[tuple[frozenset[int], re.Pattern[str], Cause], ...] = (
@@ -272,7 +272,7 @@ def list_codes(said: Mapping[str, str]) -> Iterator[str]:
 
 
 def find_cause(status: int, said: Mapping[str, str], back_s: float | None = None) -> Cause:
-    """Return the cause of a refusal. ``said``: ``bodies.error_of``; ``back_s``: seconds until the used-up quota
+    """Return the cause of a refusal. ``said``: ``bodies.build_error``; ``back_s``: seconds until the used-up quota
     returns; None: not known.
 
     UNKNOWN for a status below 300 whose codes mean nothing.

@@ -1,8 +1,7 @@
-"""Turns a refused or broken call into a ``CallFailed``: its cause, one sentence for a person, and the endpoint's own
-text.
+"""Turns a refused or broken call into a ``CallFailed``: its cause, one sentence, and the endpoint's own text.
 
-``refusals`` has the meaning of a refusal. The raw text is stored, cleaned and without the key.
-Table of refused requests, with the setting of a fabric's model that corrects each.
+``refusals`` has the meaning of a refusal. The raw text is stored, cleaned and without the key. A table names the
+setting of a fabric's model that corrects each refused request.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ ADVICE: tuple[SettingAdvice, ...] = (
 def advice_on(said: Mapping[str, str], codes: tuple[str, ...]) -> str:
     """Return the advice, with ``{name}`` for the fabric's name of the model; empty: this program knows none.
 
-    ``said``: ``bodies.error_of``; ``codes``: plain.
+    ``said``: ``bodies.build_error``; ``codes``: plain.
     """
     message, param = said.get("message", ""), said.get("param", "").rpartition(".")[2]
     return next((row.do for row in ADVICE if row.fits(message, param, codes)), "")
@@ -286,7 +285,7 @@ def fit(text: str, key: str, limit: int) -> str:
 
 
 def broken_off(exchange: Exchange, asked: RequestFacts) -> CallFailed:
-    """Return the failure of an answer that its endpoint broke off itself: nothing of it is used, and it may be
+    """Return the failure of an answer that its endpoint broke off itself. The engine uses nothing of it, and it may be
     billed.
     """
     raw = exchange.body[: RAW_CHARS * 4].decode("utf-8", "replace")
@@ -296,7 +295,9 @@ def broken_off(exchange: Exchange, asked: RequestFacts) -> CallFailed:
 
 
 def came_in_part(exchange: Exchange) -> bool:
-    """Return True if a part of the answer had come: a stream's output, or any bytes of an answer that comes at once."""
+    """Return True if a part of the answer had come. It is a stream's output, or any bytes of an answer without a
+    stream.
+    """
     streams = exchange.headers.get("content-type", "").startswith("text/event-stream")
     return exchange.output or (
         is_success(exchange.status) and not streams and not exchange.complete and bool(exchange.body)

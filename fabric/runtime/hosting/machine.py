@@ -149,9 +149,9 @@ class Hosting:
         return StorePoll(incarnation, room, inbox, self.orphans.due(now), term, look, now)
 
     def take_answer(self, answer: PollAnswer, incarnation: str) -> PollAnswer | None:
-        """Take in the store's answer, and return the part to take over: ``claim`` follows for each claim, ``step``
-        with ``Arrived`` for each input, and then ``end_answer``. None for an answer to an earlier life of this
-        worker. While it stops, the claims are left alone, and freed with the end of their lease.
+        """Take in the store's answer, and return the part to take over. ``claim`` follows for each claim, ``step`` with
+        ``Arrived`` for each input, then ``end_answer``. None for an answer to an earlier life of this worker. While it
+        stops, the claims are left alone, and freed with the end of their lease.
         """
         self.polling.end(more=answer.more)
         if answer.claimed and not answer.more:
@@ -231,16 +231,14 @@ class Hosting:
         return self.step(run, PortAnswered(result), now)
 
     def stream_call(self, run: OwnedRun, key: CallKey, given: CallStreamed, now: int) -> Sequence[HostEffect]:
-        """Step the run with a call of an answer that is still streaming in; no effects if that answer's call was
-        aborted.
-        """
+        """Step the run with a call of an answer that is still streaming in. An aborted answer's call has no effects."""
         return self.step(run, Streamed(given), now) if key in run.out else NOTHING
 
     # -- timers --------------------------------------------------------------------------------------------------------
 
     def due(self, now: int) -> tuple[Sequence[Batch], Sequence[tuple[OwnedRun, int]]]:
-        """Return the batches that end a cooldown by now, to be written, and the runs whose timer has come: ``wake``
-        follows for each.
+        """Return the batches that end a cooldown by now, to be written, and the runs with a due timer. ``wake`` follows
+        for each run.
         """
         first = self.timers.next_at()
         if first is None or first > now:
@@ -256,7 +254,7 @@ class Hosting:
         return releases, runs
 
     def wake(self, run: OwnedRun, at: int, now: int) -> Sequence[HostEffect]:
-        """Step a run whose timer, set to ``at``, has come; one that waits for a look at the inbox comes again after
+        """Step a run whose timer, set to ``at``, has come. One that waits for a look at the inbox comes again after
         that.
         """
         if run.wake_at != at:
@@ -373,7 +371,7 @@ class Hosting:
                 self._cool_down(run.claimed, run.durable, now)
 
     def _cool_down(self, claimed: ClaimedRun, durable: Batch | None, now: int, away: Batch | None = None) -> None:
-        """Put a run that cannot go on here on cooldown for ``hold_s``; with ``away``, a verdict, it is released at
+        """Put a run that cannot go on here on cooldown for ``hold_s``. With a verdict in ``away`` it is released at
         once.
         """
         if away is not None:

@@ -24,8 +24,8 @@ class Revision:
 
 
 def revision_pin(claimed: ClaimedRun) -> str:
-    """Return what names the rules that drive a run: its revision; under a workspace's policy, that version of it and
-    the run's tier too.
+    """Return a name for the rules that drive a run. It has the revision, and under a workspace's policy its version and
+    the run's tier.
     """
     if not claimed.policy_number:
         return claimed.revision_id

@@ -1,7 +1,4 @@
-"""Polls the store for a worker, within the limits of its load.
-
-Limits of one worker's load, and counters of its work.
-"""
+"""Polls the store for a worker, within the limits of its load, and counts its work."""
 
 from __future__ import annotations
 

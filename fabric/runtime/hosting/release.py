@@ -1,8 +1,7 @@
-"""Runs whose rows name this worker while it does not drive them: released, on cooldown, or orphaned.
+"""Keeps runs whose rows name this worker while it does not drive them: released, on cooldown, or orphaned.
 
-Runs on cooldown: dropped by the worker while their rows are still its own. No worker claims them for a while,
-then they are released.
-Runs whose rows name this worker while it does not drive them.
+A run on cooldown was dropped by the worker while its row is still its own. No worker claims it for a while, then it is
+released.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class AfterWrite(StrEnum):
     GO_ON = "go on"
     """Step the driver with the commit."""
     RELEASE = "release"
-    """Drop the state in memory, and release the row at once: the run is sound, but the basis of its decisions is
-    gone.
+    """Drop the state in memory, and release the row at once. The run is sound, but the basis of its decisions
+    is gone.
     """
     COOL_DOWN = "cool down"
     """Drop the state in memory, and own the row for ``hold_s`` more, so that no worker claims the run in a hot loop."""
@@ -54,7 +53,7 @@ def choose_act(fate: BatchFate | Exception, *, leaving: bool) -> AfterWrite:
 
 
 def releasing_batch(claimed: ClaimedRun, durable: Batch | None, at: int) -> Batch:
-    """Return a batch without rows that releases a run at the end of its journal, to be claimed again from ``at``
+    """Return a batch without rows that releases a run at the end of its journal. Workers may claim it again from ``at``
     (microseconds since the epoch).
 
     ``durable``: the last batch that committed since the claim. The columns that describe the run stay unchanged.
@@ -72,9 +71,7 @@ def releasing_batch(claimed: ClaimedRun, durable: Batch | None, at: int) -> Batc
 
 
 def makes_runs_due(batch: Batch, claimed: ClaimedRun) -> bool:
-    """Return True if runs may be due once the batch has committed: of the family, the run itself, or another
-    suspect.
-    """
+    """Return True if runs may be due once the batch has committed: relatives, the run itself, or another suspect."""
     return bool(
         batch.children or batch.sends or (batch.release and not is_over(batch)) or frees_suspects(batch, claimed)
     )
@@ -108,8 +105,8 @@ class RunsOnCooldown:
         self._timers.set(until, batch.run_id)
 
     def take_due(self, run_id: str, at: int) -> Batch | None:
-        """Return the batch that releases the run, if that is due ``at``; None: the run is not on cooldown, or for
-        longer.
+        """Return the batch that releases the run, if it is due ``at``. None: the run is not on cooldown, or
+        for longer.
         """
         if run_id in self._batches and self._batches[run_id][0] == at:
             return self._batches.pop(run_id)[1]
@@ -179,8 +176,8 @@ class Orphans:
         self._unknown.discard(run_id)
 
     def note_not_given(self, run_id: str) -> None:
-        """Note that the store refused a claim: another worker owns the run, it has ended, or it is a suspect that
-        waits for isolation.
+        """Note that the store refused a claim. Another worker owns the run, it has ended, or it is a suspect that waits
+        for isolation.
 
         The next look tells which. It goes on counting as unknown until then, so that all that wait are asked for with
         one claim: of two suspects, each is held as long as the other alone is asked for

@@ -35,8 +35,8 @@ class Timers:
             yield heapq.heappop(self._heap)
 
     def trim(self, runs: int, live: Callable[[], Iterable[tuple[int | None, str]]]) -> None:
-        """Keep only ``live`` when there are many more than ``runs``: deadlines lie hours ahead, and those of runs
-        that ended would pile up.
+        """Keep only ``live`` when there are many more than ``runs``. Deadlines lie hours ahead, and those of ended runs
+        would pile up.
         """
         if len(self._heap) > SPARE + 4 * runs:
             self._heap = [(at, run_id) for at, run_id in live() if at is not None]
@@ -54,9 +54,7 @@ class LateTimers:
         self._looked: set[tuple[int, str]] = set()
 
     def holds(self, at: int, run: Run, now: int) -> bool:
-        """Return True if a timer of the run that was set to ``at`` and fires ``now`` waits: the inbox is to be
-        looked at (microseconds).
-        """
+        """Return True if a timer of the run, set to ``at`` (microseconds), waits for a look at the inbox."""
         run_id = run.id
         if not wants_look(at, now, run) or (at, run_id) in self._looked:
             return False
@@ -64,7 +62,9 @@ class LateTimers:
         return True
 
     def note_look(self, at: int) -> None:
-        """Take in that a look which began at that instant was answered: what waited for it fires at the next turn."""
+        """Take in that a look which began at that instant was answered. Timers that waited for it fire at the next
+        turn.
+        """
         self._looked = {timer for timer, since in self._since.items() if since <= at}
         for timer in self._looked:
             del self._since[timer]

@@ -1,9 +1,7 @@
-"""Batches of a run: their effect, their merge, their fate, and their messages to the run's family.
+"""Computes the effect of a run's batches, their merge, their fate, and their messages to the run's family. Pure.
 
-Fate of a batch whose answer was lost, computed from its run's row.
-
-Messages of a run's batch to other runs of its family: child runs that begin, inputs for its parent and its
-children. Pure.
+A batch whose answer was lost gets its fate from its run's row. Messages go to other runs of the family: child runs that
+begin, and inputs for the parent and the children.
 """
 
 from __future__ import annotations
@@ -59,8 +57,8 @@ def is_over(batch: Batch) -> bool:
 
 
 def find_fate(batch: Batch, head: Head | None) -> BatchFate | None:
-    """Return the fate of a batch by its run's present row (docs/specification/durability.md); None: it was not
-    written, and may be sent again.
+    """Return the fate of a batch by its run's present row (docs/specification/durability.md). None: it was not written,
+    and may be sent again.
 
     ``head`` None: the run no longer exists. A batch without rows leaves no mark on the row: it counts as not written.
     A second write of it is refused by its released or consumed rows, and its run is loaded again.

@@ -1,7 +1,7 @@
 """Loads a claimed run into memory: folds its journal and checks every byte of it, or names the damage.
 
 A damaged journal is no exception and stops no other run: the run goes to quarantine with one sentence
-(``quarantine.py``), and no command is issued from a journal that is inconsistent.
+(``quarantine/verdicts.py``), and no command is issued from a journal that is inconsistent.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_texts(claimed: ClaimedRun) -> tuple[tuple[str, str], ...] | None:
 
 
 def needs_journal(claimed: ClaimedRun) -> bool:
-    """Return True if the snapshot cannot be used, so that ``from_journal`` needs all rows."""
+    """Return True if the snapshot cannot be used, so that ``drop_snapshot`` needs all rows."""
     return claimed.snapshot is not None and not is_sound(claimed.snapshot)
 
 

@@ -111,5 +111,5 @@ PROGRESS: Final[Mapping[str, bool]] = dict.fromkeys(_STEPS, True) | dict.fromkey
 
 
 def progresses(batch: Batch) -> bool:
-    """Return True if the batch journals a step that need not be repeated, so that the count of claims starts anew."""
+    """Return True if the batch journals a step that need not be repeated. Then the count of claims starts anew."""
     return any(PROGRESS.get(row.kind, False) for row in batch.rows)

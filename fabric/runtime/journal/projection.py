@@ -64,7 +64,7 @@ def review_changes(emitted: Sequence[EmittedFact]) -> tuple[ReviewChange, ...]:
 
 
 def _find_subject(fact: ev.ReviewOpened) -> str:
-    """Return the subject that may have at most one open review: a call, a step, or another subject by its scope."""
+    """Return the subject that may have at most one open review: a call, a step, or another one by scope."""
     return fact.scope if fact.item == "pre_action" else fact.step_id or fact.scope
 
 

@@ -128,8 +128,8 @@ def live_refs(run: Run, known: Container[str], *, sources: bool = False) -> tupl
 
 
 def _list_compared(run: Run, step: Step) -> tuple[tuple[str, ...], ...]:
-    """Return the contents that the loop detector may still compare: a step's answers, its words before calls, and
-    the calls' arguments.
+    """Return the contents that the loop detector may still compare. They are a step's answers, its words before calls,
+    and the calls' arguments.
     """
     window = find_state(run.guards, loop_detector, step.id)
     if not _goes_on(run, step):
@@ -196,8 +196,8 @@ def _refer(given: Any, known: Container[str], found: dict[str, None]) -> None:
 
 
 def _shape(cls: type[Any], seen: dict[str, list[str]]) -> None:
-    """Describe each struct that a state may have, with its fields, their types and their defaults, which the bytes
-    leave out.
+    """Describe each struct that a state may have. The fields have their types and their defaults, which the bytes leave
+    out.
     """
     pending: list[Any] = [inspect.type_info(cls)]
     while pending:

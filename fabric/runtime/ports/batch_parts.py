@@ -1,7 +1,7 @@
-"""Parts of a batch besides the journal's rows: projections that lists and pages read, inputs for other runs, a
-snapshot, shared money.
+"""Defines parts of a batch besides the journal's rows.
 
-Describes the file that a document was read from, and the reading, for the column beside the document's text.
+They are projections that lists and pages read, inputs for other runs, a snapshot, and shared money. A document that was
+read from a file has a description of that file and of the reading, for the column beside its text.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class RunColumns:
 
 @value(kw_only=True)
 class RunMark:
-    """Mark in place of ``RunColumns`` by an owner that cannot fold the journal; the run's cost so far is in the row."""
+    """Stands for ``RunColumns`` where the owner cannot fold the journal. The run's cost so far is in the row."""
 
     state: RunState
     reason: str = ""
@@ -268,8 +268,8 @@ class Origin:
 
 
 def origin_from(kind: str, file: bytes, text: str, notes: tuple[str, ...]) -> Origin:
-    """Return the origin of a text that was read from a file: the pages, sheets and rows that its marks name, and the
-    file's digest.
+    """Return the origin of a text that was read from a file. It has the file's digest, and the pages, sheets and rows
+    of the text's marks.
     """
     of = PlaceMap(text)
     digest = hashlib.sha256(file).hexdigest()

@@ -74,8 +74,8 @@ class ModelRequest:
     child: bool = False
     """True if another run spawned this one."""
     streamed: Callable[[CallStreamed], None] | None = None
-    """Called with each call that is complete while the rest of the answer is still streaming in; None: no call
-    begins early.
+    """Called with each call that is complete while the rest of the answer is still streaming in. None: no call begins
+    early.
     """
 
     @property

@@ -191,8 +191,8 @@ class ClaimedRun:
 
 @value(kw_only=True)
 class Batch:
-    """The pending rows of one run: written whole or not at all, on condition that ``fence`` and ``last_seq`` are
-    still the row's.
+    """The pending rows of one run, written whole or not at all. The condition: ``fence`` and ``last_seq`` are still the
+    row's.
     """
 
     run_id: str
@@ -360,8 +360,8 @@ class JournalStore(Protocol):
         steady: bool = True,
         digest: str = "",
     ) -> list[ClaimedRun]:
-        """Claim up to ``limit`` runs that are due, nudged or orphaned, raise each fence, and load them: by priority,
-        then by id.
+        """Claim up to ``limit`` runs that are due, nudged or orphaned, raise each fence, and load them. Higher priority
+        comes first, then the lower id.
 
         - ``format``: the highest that the caller reads; runs above it are left to others.
         - ``again``: runs that may belong to this incarnation without its knowledge; those that do are claimed anew.
@@ -379,8 +379,8 @@ class JournalStore(Protocol):
         ...
 
     def inbox(self, incarnation: str) -> list[InboxItem]:
-        """Return the unconsumed inputs of the runs that this incarnation owns, in order of arrival: the visible and
-        the announced ones.
+        """Return the unconsumed inputs of the runs that this incarnation owns, visible or announced, in order of
+        arrival.
         """
         ...
 
@@ -404,7 +404,7 @@ class JournalStore(Protocol):
         ...
 
     def next_due_s(self) -> float | None:
-        """Return the seconds until the next released run or inbox row becomes due (0 or less: now); None: nothing is
+        """Return the seconds until the next released run or inbox row becomes due. 0 or less: now. None: nothing is
         scheduled.
         """
         ...

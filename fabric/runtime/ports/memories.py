@@ -69,7 +69,7 @@ class MemoryStore(Protocol):
         ...
 
     def take_back(self, fabric_id: str, memory: str, call_key: str) -> bool:
-        """Take a call's write back, and refuse it for ever if it has not come yet; return False if it had not."""
+        """Take a call's write back, or refuse it for ever if it has not come yet. Return False if it had not come."""
         ...
 
 

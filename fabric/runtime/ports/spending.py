@@ -1,5 +1,4 @@
-"""Ports of the state that runs share across processes: money under a cap, retry tokens and guard rows, with the
-values that cross them.
+"""Ports of the state that runs share across processes: money under a cap, retry tokens and guard rows.
 
 Each store uses its database's own clock. Instants are microseconds since the epoch, UTC; durations are seconds; money
 is micro-dollars.
@@ -135,7 +134,7 @@ class GrantStore(Protocol):
         ...
 
     def take(self, incarnation: str, scope: str, *, grant_id: str, enough: int, chunk: int) -> Grant | Budget:
-        """Grant ``grant_rules.chunk_of(left, enough, chunk)``; return the Budget when less than ``enough`` is left.
+        """Grant ``rules.compute_chunk(left, enough, chunk)``; return the Budget when less than ``enough`` is left.
 
         ``grant_id`` is the caller's: a repeated request, after a lost answer, returns its first grant. Raises
         BudgetMissing for a scope without a cap; StoreUnavailable for an incarnation without a lease.
@@ -143,7 +142,7 @@ class GrantStore(Protocol):
         ...
 
     def keep(self, incarnation: str, amounts: Mapping[str, int]) -> None:
-        """Lower open grants of this incarnation to these amounts, by grant id; the rest goes back to the budget at
+        """Lower open grants of this incarnation to these amounts, by grant id. The rest goes back to the budget at
         once.
         """
         ...
@@ -164,7 +163,7 @@ class GrantStore(Protocol):
         ...
 
     def reserve(self, entries: Sequence[Entries]) -> list[BatchFate]:
-        """Write reservations and settlements, each run's whole or not at all: GRANT_GONE if it reserves from a grant
+        """Write reservations and settlements, each run's whole or not at all. GRANT_GONE: the run reserves from a grant
         that is not open. At most one of a run. A reservation is settled once; earlier settlements stay unchanged.
         """
         ...
@@ -174,8 +173,8 @@ class GrantStore(Protocol):
         ...
 
     def reap(self) -> ReaperWork:
-        """Close the grants of incarnations that have no lease, their open reservations settled at worst case, for
-        good; and those that a living one is closing, whose last reservation was settled meanwhile.
+        """Close the grants of incarnations without a lease, and settle their open reservations at worst case, for good.
+        Close also those that a living incarnation is closing, once their last reservation is settled.
         """
         ...
 
@@ -239,8 +238,8 @@ class GuardRow:
     permits: Mapping[str, int]
     """Probe permits: expiry by holder. An expired one may still be listed."""
     counts: Mapping[str, int]
-    """Counts by signal, of this generation: all of them, or those of the last minute (``Count.windowed``), or the
-    latest instant (``Count.until``).
+    """Counts by signal, of this generation: all of them, or those of the last minute (``SignalCount.windowed``), or the
+    latest instant (``SignalCount.until``).
     """
     asked_at: int
 
@@ -318,7 +317,7 @@ class GuardStore(Protocol):
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
         """Take one of ``most`` permits. Returns False if all are out, until one expires or is given up; if
-        ``holder`` has one already; if the generation is over; or before a reported instant (``Count.until``).
+        ``holder`` has one already; if the generation is over; or before a reported instant (``SignalCount.until``).
         """
         ...
 

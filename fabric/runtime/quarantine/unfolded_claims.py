@@ -73,9 +73,7 @@ def read_leftovers(claimed: ClaimedRun) -> Left:
 
 
 def _snapshot(claimed: ClaimedRun) -> Run:
-    """The run as its snapshot has it, of which no row is here; without one that is sound, a run of which nothing is
-    known.
-    """
+    """Return the run as its snapshot has it, without rows. Without a sound snapshot, return an empty run."""
     if claimed.snapshot is not None:
         with suppress(ValueError):
             return restore_run(claimed.snapshot)[0]

@@ -1,18 +1,16 @@
-"""Quarantine: a run that may not be driven. Pure: what is written in its place, from the claim alone.
+"""Puts a run that may not be driven into quarantine. Pure: the rows follow from the claim alone.
 
-A run that was claimed more often without progress than its policy lets it may be what kills its owners, and a damaged
-journal cannot be gone on from. Neither is folded here: whatever is wrong with them must not be met once more by the one
-who puts them away. So the rows are chained to where the run's *row* says that its journal ends, and the row is marked,
-not projected. A person then says: try again (the count starts anew), or abort. Nothing else moves a quarantined run but
-a cancel or a terminate. A run that cannot be brought to its end is ended where it stands. What it may have cost is
-charged at worst case, and what it may have changed is named. Those of its children that are known have to stop
-(``unfolded.py``). The parent of a quarantined child gets a message, and opens the same review.
-A child that ends without being folded costs its parent what was reserved for it.
-
-Suspects: runs that were claimed at least twice without progress. One of them may be what kills its workers. Pure.
-
-A worker's death counts against every run that it owned. So a worker owns one suspect at a time, beside runs that are
-no suspects. A run that kills its workers is then quarantined alone (``verdicts.py``), and its neighbours make progress.
+1. Suspects are runs that were claimed at least twice without progress. One of them may be what kills its workers. A
+   worker's death counts against every run that it owned. So a worker owns one suspect at a time, beside runs that are
+   no suspects. A run that kills its workers is then quarantined alone, and its neighbours make progress.
+2. A run is quarantined if it was claimed more often without progress than its policy lets it, or if its journal is
+   damaged. Neither is folded here: the worker must not meet once more what is wrong with them. So the rows are chained
+   to where the run's *row* says that its journal ends, and the row is marked, not projected.
+3. A person then says: try again (the count starts anew), or abort. Nothing else moves a quarantined run but a cancel or
+   a terminate. A run that cannot be brought to its end is ended where it stands. Its possible cost is charged at worst
+   case, and its possible changes are named. Its known children have to stop (``unfolded_claims.py``).
+4. The parent of a quarantined child gets a message, and opens the same review. A child that ends without being folded
+   costs its parent what was reserved for it.
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ def _put_away(
         onward_at=pen.now + 3 * DUE_US // 4,
         due_at=pen.now + DUE_US,
         on_expiry="nothing",
-        # Whoever started it does not let it go on: one who is alone does.
+        # The person who started it does not let it go on, unless that person is alone.
         barred=tuple(who for who in dict.fromkeys((claimed.requested_by, *claimed.caused_by)) if who),
         reviewers=() if compiled is None else compiled.spec.reviewers,
         onward_to=ONWARD_TO if compiled is None else compiled.spec.policy.humans.onward_to,
@@ -182,7 +180,7 @@ def _apply_answer(pen: _Pen, claimed: ClaimedRun, review: ev.ReviewOpened, mail:
             what = damage or (
                 "it could not be brought to its end" if unfolded.has_started(claimed) else "it never started"
             )
-            # What was decided before stands: it ends sooner, not otherwise.
+            # An earlier decision stands: the run ends sooner, not otherwise.
             state, reaction = (begun.state, begun.reaction) if begun is not None else (state, _REACTION[answer.kind])
             mark = _ended_blindly(pen, claimed, review, state, reaction, f"{reason} ({what})")
         else:
@@ -191,7 +189,7 @@ def _apply_answer(pen: _Pen, claimed: ClaimedRun, review: ev.ReviewOpened, mail:
             pen.write(ending)
             mark, wake_at = RunMark(state=state_before_quarantine(True, ending)), pen.now
     if mail.format and mark.ended_at is None:
-        wake_at = pen.now  # For whoever reads it.
+        wake_at = pen.now  # For readers of the row.
     return pen.batch(mark, consumed, wake_at, mail.format if mark.ended_at is None else 0)
 
 

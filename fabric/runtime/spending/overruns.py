@@ -1,4 +1,4 @@
-"""Shares bills above reservations within the last hour, by model: a new run reserves by them from its first call on.
+"""Shares bills above reservations within the last hour, by model. A new run reserves by them from its first call on.
 
 The bills of a fabric's revision are in a guard row that all workers share. A worker reads it with each claim of a run
 of that revision, and adds to it when one of its runs has such a bill. Between two claims it uses its memory, so that
@@ -20,7 +20,7 @@ LATELY_US = 3_600 * 1_000_000
 MODELS_MAX = 1_000
 """Models of revisions that are remembered, in memory and in one row: the ones that surprised last."""
 KIND = "billed_above"
-"""Kind of the guard rows; the scope of one is its ``scope_of``."""
+"""Kind of the guard rows; the scope of one is its ``find_scope``."""
 
 Key = tuple[str, str]
 """A revision of a fabric, and its name for the model."""

@@ -13,16 +13,16 @@ from fabric.runtime.ports.spending import Entries, Reservation, Settlement
 
 WINDOW_US = 300 * US
 LEAVES_US = 3_600 * US + WINDOW_US
-"""A window leaves the hour when its last instant is an hour old: no hour, wherever it begins, sees more than the
-cap.
+"""A window leaves the hour when its last instant is an hour old. No hour, wherever it begins, sees more than
+the cap.
 """
 SHARE = 20
 """A grant is at most the 20th part of what is left."""
 
 
 def compute_chunk(left: int, enough: int, chunk: int) -> int:
-    """Return the amount to grant: ``chunk``, but at most 5 % of the amount left, and at least ``enough``; 0 if that
-    is not left.
+    """Return the amount to grant: ``chunk``, at most 5 % of the amount left, and at least ``enough``. 0: so much is not
+    left.
 
     So near the cap, where 5 % are less than a reservation, it is one reservation at a time.
     """
@@ -63,8 +63,8 @@ CREDIT_EVERY_US = US
 def token(
     level: int, credited_at: int, *, size: int, earned: int, first_in_stage: bool, now: int
 ) -> tuple[int, bool | None]:
-    """Return a bucket's balance before the token, and whether it gives one: True from its balance, None on credit,
-    False not at all.
+    """Return a bucket's balance before the token, and its answer. True: from the balance. None: on credit. False: no
+    token.
     """
     balance = min(size, level + earned)
     if balance >= TOKEN:

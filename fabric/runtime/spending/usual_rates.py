@@ -38,7 +38,7 @@ Tell = Callable[[str, Callable[[str], str]], None]
 
 
 def busiest(run: Run) -> Minutes:
-    """Return the busiest minutes of a run, of its stages and of its agents; a scope that spent nothing is left out."""
+    """Return the busiest minutes of a run, of its stages and of its agents. A scope that spent nothing is left out."""
     state = find_state(run.guards, cost_velocity)
     spent = {RUN: state.run}
     spent |= {f"{STAGE}:{name}": one for name, one in state.by_stage.items()}

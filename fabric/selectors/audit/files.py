@@ -1,13 +1,9 @@
-"""The audit stream as a file: it is exported, and verified without the database.
+"""Exports the audit stream as a file, and verifies such a file without the database.
 
-Follows signed markers in place of removed audit lines while a stream is verified, from the database or from an
-export.
-
-Exports the audit stream as a file: CSV for spreadsheets, lines of JSON that verify offline.
-
-A line of JSON has its hash and everything under it: ``manage.py audit verify FILE`` checks the chain without the
-database. The order is that of the chain, the oldest first; unsealed records are sealed before. The last line names
-the last record.
+The file is CSV for spreadsheets, or lines of JSON. A line of JSON has its hash and everything under it: ``manage.py
+audit verify FILE`` checks the chain. Signed markers stand in place of removed lines, in the database as in an export.
+The order is that of the chain, the oldest first; unsealed records are sealed before. The last line names the last
+record.
 """
 
 from __future__ import annotations

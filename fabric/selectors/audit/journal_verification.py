@@ -1,5 +1,4 @@
-"""Verification: reads every journal, the audit stream and the checkpoints again from their rows, and reports each
-fault in a sentence.
+"""Verifies every journal, the audit stream and the checkpoints from their rows, and reports each fault in a sentence.
 
 It only reads, in pages, so its memory does not grow with the tables. Rows written meanwhile are no fault: the row of
 a run is read before its events, and once more where there are events past its end.
@@ -241,8 +240,8 @@ _COLUMNS = "run_id, seq, kind, version, at, header, payload, payload_hash, hash,
 
 
 def _events(after: str, upto: str, *, exact: bool) -> Iterator[JournalRow]:
-    """Yield the rows of all journals with ``after`` < run id <= ``upto`` (``exact``: of that run), by run and seq, a
-    page at a time.
+    """Yield the rows of all journals with ``after`` < run id <= ``upto``, by run and seq, a page at a time. ``exact``:
+    the rows of run ``after`` too.
     """
     at: tuple[str, int] = (after, -(2**31) if exact else 2**31 - 1)
     bound = "AND run_id <= %s" if upto else ""

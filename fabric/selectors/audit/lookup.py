@@ -1,7 +1,7 @@
-"""The audit stream for people: filtered in SQL, the newest first, a page at a time; and one record with its place in
-the chain.
+"""Reads the audit stream for people: filtered in SQL, the newest first, a page at a time.
 
-A workspace's audit stream: the end of its chain, and the hash of each line.
+One record comes with its place in the chain. The end of a workspace's chain, and the hash of each line, are read here
+too.
 """
 
 from __future__ import annotations

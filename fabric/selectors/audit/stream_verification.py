@@ -26,8 +26,8 @@ COVERED = 200
 def verify_streams(
     counted: VerifiedCounts, *, verified: Verified | None = None, trusted: Collection[str] = ()
 ) -> Iterator[AuditFinding]:
-    """Verify the audit stream of every workspace: no gaps except under signed markers, and a chain over everything
-    in its lines.
+    """Verify the audit stream of every workspace. It has no gaps except under signed markers, and a chain over
+    everything in its lines.
 
     ``verified`` None: the signatures of markers are not checked. ``trusted``: as for ``verify_checkpoints``.
     """
@@ -155,8 +155,8 @@ def _check_covered(body: CheckpointBody, run_id: str, *, erases: bool) -> Iterat
 
 
 def _is_cut(body: CheckpointBody) -> bool:
-    """Return True if a marker explains that a checkpoint's line is gone; for the marker's last line the hash must
-    fit.
+    """Return True if a marker explains that a checkpoint's line is gone. For the marker's last line the hash
+    must fit.
     """
     covers = AuditCut.objects.filter(workspace_id=body.workspace, first__lte=body.stream.seq, last__gte=body.stream.seq)
     cut = covers.first()

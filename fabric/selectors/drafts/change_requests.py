@@ -1,6 +1,6 @@
-"""Changes of fabrics: those that wait, or waited, for a second person, and the effect of a publication.
+"""Reads changes of fabrics that wait, or waited, for a second person, and the effect of a publication.
 
-Effect of a publication on a fabric's runs and revisions.
+The effect is on a fabric's runs and revisions.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def change_state(workspace_id: str, request_id: str) -> ChangeState | None:
 
 
 def last_request(actor: Actor, draft: DraftView) -> ChangeView | None:
-    """Return the last request of a draft's author for that fabric, unless it was published or withdrawn; None: there
-    is none. One statement.
+    """Return the last request of a draft's author for that fabric, unless it was published or withdrawn. None: there is
+    none. One statement.
     """
     found = next(iter(change_requests(actor, draft.name, waiting=False, author=draft.author, most=1)), None)
     over = (ChangeState.PUBLISHED, ChangeState.WITHDRAWN)

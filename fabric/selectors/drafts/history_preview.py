@@ -208,8 +208,8 @@ def history_preview(
 
 
 def not_weighed(published: FabricSpec, draft: FabricSpec) -> tuple[str, ...]:
-    """Return the changed paths that the preview does not weigh: they change what counts as a failure, or the
-    reviews to agents and people.
+    """Return the changed paths that the preview does not weigh. They change failures themselves, or the reviews to
+    agents and people.
     """
     before, after = (one.model_dump(mode="json", by_alias=True) for one in (published, draft))
     paths = (change.path for change in differences(before, after))

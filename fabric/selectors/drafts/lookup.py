@@ -138,9 +138,7 @@ def steps_around(draft: DraftView) -> tuple[StepView | None, StepView | None]:
 
 
 def list_editors(actor: Actor, fabric: str) -> tuple[Editor, ...]:
-    """Return the other members with that fabric's editor open, by name and each once, with their last part; at most
-    20.
-    """
+    """Return the other members with that fabric's editor open, by name and with their last part. At most 20."""
     rows = FabricEditor.objects.filter(match_visible(actor, FabricEditor), fabric=clean_text(fabric)[0])
     seen = rows.filter(seen_at__gt=StoreNow() - EDITOR_S * US).exclude(name=actor.name)
     parts = dict(seen.order_by("name", "seen_at").values_list("name", "part")[:WINDOWS_MAX])

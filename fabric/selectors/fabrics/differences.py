@@ -64,7 +64,7 @@ def spec_changes(before: FabricSpec, after: FabricSpec) -> tuple[SpecChange, ...
 
 
 def _fill_table(spec: dict[str, JSON]) -> JSON:
-    """Return a spec with its whole decision table: a cell without a row of its own shows the default in force."""
+    """Return a spec with its whole decision table. A cell without a row of its own shows the default in force."""
     own, stages = spec.get("decision_table", {}), spec.get("policy", {}).get("stages", {})
     table: dict[str, dict[str, JSON]] = {}
     for (failure, tier), default in DEFAULT_TABLE.items():

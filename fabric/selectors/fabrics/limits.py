@@ -102,7 +102,9 @@ def _limits(spec: FabricSpec, name: str, field: FieldInfo) -> Iterator[LimitInFo
 
 
 def _shorten_limit(limit: LimitInForce) -> LimitInForce:
-    """Return caps of agents and stages in a few words each, and detectors by their names; any other limit as it is."""
+    """Return caps of agents and stages in a few words each, and detectors by their names. Any other limit stays as it
+    is.
+    """
     if limit.path == "loop_detector.detectors":
         return replace(limit, value=tuple(sort_detectors(limit.value)), default=tuple(sort_detectors(limit.default)))
     if limit.path not in ("budget.agents", "budget.stages"):
@@ -170,9 +172,8 @@ def _node_said(node: NodeLayers) -> str:
 def _signal_said(signal: Signal) -> str:
     names = "/".join(signal.names).replace("_", " ")
     if signal.mode == "rate":
-        return (
-            f"{names} over {100 * signal.threshold:g} % of at least {signal.min_calls} calls in {signal.window_s:g} s"
-        )
+        calls = f"{signal.min_calls} call{'s' if signal.min_calls != 1 else ''}"
+        return f"{names} over {100 * signal.threshold:g} % of at least {calls} in {signal.window_s:g} s"
     how = {"consecutive": "in a row", "window": f"in {signal.window_s:g} s", "cumulative": "in all"}[signal.mode]
     return f"{signal.threshold:g} {names} {how}"
 

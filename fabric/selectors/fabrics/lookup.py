@@ -1,12 +1,12 @@
-"""Fabrics and their published revisions.
+"""Reads fabrics and their published revisions, and the usual spending of their runs.
 
-The published revisions of a fabric.
-Reads the usual spending of a fabric's runs in their busiest minute, as its workers learned it.
+The spending is that of the busiest minute, as the fabric's workers learned it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -24,6 +24,9 @@ from fabric.models import Fabric, Guard, Revision
 from fabric.runtime.spending.usual_rates import KIND, RUNS_NEEDED, learned_runs, list_rates
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
+
+FIRST_FABRIC = "research-desk"
+"""Sample with which a newcomer starts: README.md and the first steps name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,11 @@ def fabrics_list(actor: Actor) -> list[FabricView]:
     return [_view(fabric) for fabric in _query_published(actor).order_by("name")]
 
 
+def pick_first(fabrics: Sequence[FabricView]) -> FabricView | None:
+    """Return the fabric with which a newcomer starts: the sample, else the first by name."""
+    return next((one for one in fabrics if one.name == FIRST_FABRIC), fabrics[0] if fabrics else None)
+
+
 def fabric_get(actor: Actor, name: str) -> FabricView:
     """Return one published fabric by name. Raises Refused not_found with the existing names."""
     found = _query_published(actor).filter(name=clean_text(name)[0]).first()
@@ -72,7 +80,7 @@ def fabric_get(actor: Actor, name: str) -> FabricView:
 
 @lru_cache(maxsize=256)
 def revision_spec(revision_id: str) -> FabricSpec:
-    """Return the spec of a revision by row id, for the engine; the caller has checked the right to see the run. A
+    """Return the spec of a revision by row id, for the engine. The caller has checked the right to see the run. A
     revision never changes.
     """
     stored = Revision.objects.filter(id=revision_id).values_list("spec", flat=True).first()
@@ -152,7 +160,7 @@ def is_scripted(revision_id: str) -> bool:
 
 
 def _stored_spec(revision_id: str) -> dict[str, Any]:
-    """Return a spec as it was stored: a count must not fail over one that a later version would no longer accept."""
+    """Return a spec as it was stored. A count must not fail over a spec that a later version would no longer accept."""
     stored = Revision.objects.filter(id=revision_id).values_list("spec", flat=True).first()
     found: dict[str, Any] = json.loads(stored) if stored else {}
     return found

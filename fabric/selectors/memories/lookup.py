@@ -1,7 +1,6 @@
-"""Memories of fabrics for people: the keys of each memory with their value, version and origin.
+"""Reads memories of fabrics for people: the keys of each memory with their value, version and origin.
 
-The ledger of a fabric's memories for people: all entries of a key with their fates; and the whole ledger as lines
-of JSON.
+The ledger has all entries of a key with their fates. The whole ledger is also written as lines of JSON.
 """
 
 from __future__ import annotations
@@ -109,9 +108,7 @@ def memory_rows(actor: Actor, fabric: str, memory: str) -> tuple[str, MemorySpec
 
 
 def present_rows(fabric_id: str, memory: MemorySpec) -> QuerySet[MemoryEntry]:
-    """Return the present rows: of each key the newest that was not taken back, where it is a value within its
-    retention.
-    """
+    """Return the present row of each key: the newest that was not taken back. It has a value, within its retention."""
     newer = MemoryEntry.objects.filter(
         fabric_id=OuterRef("fabric_id"),
         memory=OuterRef("memory"),

@@ -55,13 +55,13 @@ class SignalCount:
         """Return the threshold at which it opens, in words."""
         one = self.signal
         if one.mode == "rate":
-            return f"opens above {one.threshold:.0%} of at least {one.min_calls} calls in {one.window_s:g} s"
+            return f"opens above {one.threshold:.0%} of at least {one.min_calls} call{'s' if one.min_calls != 1 else ''} in {one.window_s:g} s"
         how = {"consecutive": "in a row", "window": f"in {one.window_s:g} s", "cumulative": "since it closed last"}
         return f"opens at {one.threshold:g} {how[one.mode]}{', within one step' if one.per_step else ''}"
 
     @property
     def share(self) -> int:
-        """Return the whole percent of the way to its threshold, 100 at most; of a rate with too few calls, of those
+        """Return the whole percent of the way to its threshold, 100 at most. A rate with too few calls counts the
         calls.
         """
         one = self.signal
@@ -320,7 +320,7 @@ def _counts(keys: Iterable[Key], rows: Mapping[Key, Guard], now: int) -> Mapping
 
 
 def counted_now(ring: int, generation: int, slot_at: int, *, current: int, now: int) -> bool:
-    """Return True if a row of counts still counts: of the ``current`` generation or beyond it, and of the last
+    """Return True if a row of counts still counts. It is of the ``current`` generation or beyond it, and of the last
     minute where windowed.
     """
     return (ring == UNTIL_RING or generation == current) and (ring < 0 or counts_still(slot_at, now))

@@ -1,11 +1,8 @@
-"""Figures of fabrics: recent outcomes of their runs, and the cost of each success.
+"""Reads figures of fabrics: recent outcomes of their runs, and the cost of each success.
 
-Counted per fabric, revision and tier, of the runs that were requested within a window; child runs are part of a run's
-cost. A live run counts with its cost so far. Money is micro-dollars. Bounded like the overview, and the result states
-where it was cut.
-
-Recent outcomes of each fabric's runs, for the list of fabrics. Bounded like the overview, and the result states
-where it was cut.
+Figures are counted per fabric, revision and tier, over the runs that were requested within a window. Child runs are
+part of a run's cost. A live run counts with its cost so far. Money is micro-dollars. Both reads are bounded like the
+overview, and state where they were cut.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from fabric.selectors.runs.lookup import Waiting
 Basis = Literal["oracle", "gates", "mixed"]
 """Judge of success: the oracle, or the gates of a revision without one; mixed where only some revisions have one."""
 FELL_BACK = Q(reason=str(Reaction.SAFE_FALLBACK)) | Q(reason__startswith=STATIC_ANSWER)
-"""Condition on runs completed with the fabric's static answer: no gate has passed an agent's answer, so it is no
+"""Condition on runs completed with the fabric's static answer. No gate has passed an agent's answer, so it is no
 success.
 """
 DAYS = 7

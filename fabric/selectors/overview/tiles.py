@@ -17,7 +17,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.flow import TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Run
 from fabric.models.runs.run import ASKED_FOR, LIVE
-from fabric.selectors.fabrics.lookup import is_scripted, run_cap
+from fabric.selectors.fabrics.lookup import FIRST_FABRIC, is_scripted, run_cap
 from fabric.selectors.reach import match_visible
 
 SECOND = 1_000_000
@@ -26,7 +26,7 @@ DAY = 24 * HOUR
 COUNTED = 1_000
 """Largest count; beyond it, only that there are more."""
 NEWEST_RUNS = 10_000
-"""Number of newest runs among which ended ones are looked for: only the list of runs by age is indexed for them."""
+"""Number of newest runs among which ended ones are looked for. Only the list of runs by age is indexed for them."""
 
 
 def newest(actor: Actor) -> tuple[QuerySet[Run], bool]:
@@ -161,8 +161,8 @@ class FabricSpend:
 
     @property
     def share(self) -> int:
-        """Return the whole percent of its ceiling that the nearest run has spent; 100 where a run without a budget
-        spent any.
+        """Return the whole percent of its ceiling that the nearest run has spent. 100: a run without a budget spent
+        any.
         """
         if not self.cap_usd_micros:
             return 100 if self.dearest_usd_micros else 0
@@ -234,8 +234,8 @@ def _together(one: FabricSpend, other: FabricSpend) -> FabricSpend:
 
 WORKERS_SHOWN = 50
 STILL_LISTED = Q(retired_at__isnull=True) | Q(retired_at__gt=F("lease_until"))
-"""Condition on listed workers: a stopping worker ends its own lease; others retire a missing one, after its lease
-had lapsed.
+"""Condition on listed workers: a stopping worker ends its own lease. Others retire a missing one, after its lease had
+lapsed.
 """
 
 
@@ -323,7 +323,8 @@ def first_steps(actor: Actor) -> FirstSteps | None:
     if len(runs) > 1:
         return None
     published = Fabric.objects.filter(match_visible(actor, Fabric), published__isnull=False).order_by("name")
-    sample = next((fabric for fabric in published if is_scripted(str(fabric.published_id))), None)
+    first = sorted(published, key=lambda fabric: fabric.name != FIRST_FABRIC)
+    sample = next((fabric for fabric in first if is_scripted(str(fabric.published_id))), None)
     return FirstSteps(
         sample=sample.name if sample else "",
         sample_title=sample.title if sample else "",

@@ -1,7 +1,6 @@
-"""Answers to a review: from the journal, or still on their way to the run.
+"""Reads answers to a review: from the journal, or still on their way to the run.
 
-Decides if a review takes an answer: no other is on its way to the run, and its time is not over by the run's own
-rule.
+A review takes an answer if no other is on its way to the run, and its time is not over by the run's own rule.
 """
 
 from __future__ import annotations
@@ -234,7 +233,7 @@ def takes_none(item: ReviewView, waiting: ReviewAnswer | None, now: int) -> str:
 
 
 def takes_none_now(item: ReviewView) -> str:
-    """Return the reason why a review takes no answer at all, as the database has it now; empty: it takes one."""
+    """Return why a review takes no answer at all, as the database has it now. Empty: it takes one."""
     return takes_none(item, answers_waiting([item]).get(item.id), store_now())
 
 

@@ -10,7 +10,7 @@ from django.db.models import F
 from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
 from fabric.core.values.units import US
-from fabric.models import ReviewClaim, ReviewViewer
+from fabric.models import ReviewAssignment, ReviewViewer
 from fabric.selectors.database_time import StoreNow
 
 VIEWER_S = 150
@@ -19,7 +19,7 @@ VIEWERS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimView:
+class AssignmentView:
     """An assignment as it was read. Instants are microseconds since the epoch, on the database's clock."""
 
     review_id: str
@@ -63,21 +63,21 @@ class ClaimView:
 _COLUMNS = ("holder", "lease", "claimed_at", "lease_until", "assigned_by", "taken_from")
 
 
-def map_claims(actor: Actor, review_ids: Collection[str]) -> Mapping[str, ClaimView]:
-    """Return the assignments of these reviews, live, lapsed and released, by review id; a review that was never
+def map_assignments(actor: Actor, review_ids: Collection[str]) -> Mapping[str, AssignmentView]:
+    """Return the assignments of these reviews by review id: live, lapsed and released. A review that was never
     assigned is left out.
     """
     if not review_ids:
         return {}
-    rows = ReviewClaim.objects.filter(workspace_id=actor.workspace_id, review__in=list(review_ids))
+    rows = ReviewAssignment.objects.filter(workspace_id=actor.workspace_id, review__in=list(review_ids))
     found = rows.annotate(read_at=StoreNow(), review_id=F("review"))
-    return {row["review_id"]: ClaimView(**row) for row in found.values("review_id", "read_at", *_COLUMNS)}
+    return {row["review_id"]: AssignmentView(**row) for row in found.values("review_id", "read_at", *_COLUMNS)}
 
 
-def find_claim(actor: Actor, review_id: str) -> ClaimView | None:
+def find_assignment(actor: Actor, review_id: str) -> AssignmentView | None:
     """Return the assignment of one review; None: it was never assigned."""
     named = clean_text(review_id)[0]
-    return map_claims(actor, [named]).get(named)
+    return map_assignments(actor, [named]).get(named)
 
 
 def list_viewers(actor: Actor, review_id: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Evidence for a review's decision besides its content: the gates that stopped the run, and the run's state.
+"""Collects evidence for a review's decision besides its content: the gates that stopped the run, and the run's state.
 
-Finds a text's claims without a source: their sentence, and the nearest passage of the attached documents.
+A text's claim without a source comes with its sentence, and the nearest passage of the attached documents.
 """
 
 from __future__ import annotations

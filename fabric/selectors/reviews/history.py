@@ -1,6 +1,6 @@
-"""History of a review: its journal, answers that were taken back, and its content under an earlier digest.
+"""Reads the history of a review: its journal, answers that were taken back, and its content under an earlier digest.
 
-Compares a review with its content under an earlier digest, for a person who decides about that earlier content.
+A person who decides about earlier content sees it compared with the present one.
 """
 
 from __future__ import annotations

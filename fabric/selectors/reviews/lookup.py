@@ -1,7 +1,4 @@
-"""Reviews: the open ones, and one with the content for the person.
-
-People to whom a review may be handed.
-"""
+"""Reads the open reviews, one review with its content for a person, and the people who may get it next."""
 
 from __future__ import annotations
 
@@ -125,8 +122,8 @@ PEOPLE_MAX = 500
 
 
 def person_named(actor: Actor, name: str, fabric: str) -> Person | None:
-    """Return a member of the actor's workspace who can sign in, with the present roles at a fabric; None: there is
-    none of that name.
+    """Return a member of the actor's workspace who can sign in, with the present roles at a fabric. None: no member has
+    that name.
     """
     roles = _people(actor).filter(name=clean_text(name)[0]).values_list("roles", flat=True).first()
     return None if roles is None else Person(name=name, roles=roles_at(held_in(roles), fabric))
@@ -153,7 +150,7 @@ def edit_problem(actor: Actor, item: ReviewView) -> str:
         return ""
     whom = ", ".join(list_reviewers(build_review_rules(item)))
     *others, last = (verb for verb in item.verbs if verb != "edit")
-    return f"an edit needs a second person's approval here, and only {actor.name} may give it: {', '.join(others)} or {last}, or make another member who is or has one of: {whom}"
+    return f"an edit needs a second person's approval here, and only {actor.name} may give it: {', '.join(others)} or {last}, or add a second reviewer ({whom})"
 
 
 def _people(actor: Actor) -> QuerySet[Member]:

@@ -1,7 +1,4 @@
-"""The review queue, by tabs: waiting reviews, due first, and decided ones, the newest first.
-
-Closed follow-ups.
-"""
+"""Reads the review queue by tabs: waiting reviews, due first; decided ones and closed follow-ups, the newest first."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
-from fabric.models import FollowUpClosure, Review, ReviewClaim
+from fabric.models import FollowUpClosure, Review, ReviewAssignment
 from fabric.models.reviews import FOLLOW_UP, OPEN
 from fabric.selectors.contents import line_for
 from fabric.selectors.database_time import StoreNow, time_limit
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import match_visible, read_by
 from fabric.selectors.reviews.answers import ReviewAnswer, answers_waiting, match_in_time, takes_none
-from fabric.selectors.reviews.assignments import ClaimView, map_claims
+from fabric.selectors.reviews.assignments import AssignmentView, map_assignments
 from fabric.selectors.reviews.eligibility import asks, lets_pass, may_answer, why_not
 from fabric.selectors.reviews.lookup import list_views
 from fabric.selectors.reviews.review_view import ReviewView
@@ -122,7 +119,7 @@ class QueueRow:
     """A review as a row of the actor's queue."""
 
     review: ReviewView
-    claim: ClaimView | None = None
+    assignment: AssignmentView | None = None
     """Live, lapsed or released assignment; None: the review was never assigned."""
     may: bool = False
     """True if the actor may answer, with any verb."""
@@ -138,7 +135,7 @@ class QueueRow:
     @property
     def holder(self) -> str:
         """Return the present holder; empty: there is none."""
-        return self.claim.holder if self.claim is not None and self.claim.live else ""
+        return self.assignment.holder if self.assignment is not None and self.assignment.live else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,14 +184,14 @@ def queue_rows(actor: Actor, reviews: Sequence[ReviewView]) -> tuple[QueueRow, .
 
 
 def _rows(actor: Actor, reviews: Sequence[ReviewView]) -> tuple[QueueRow, ...]:
-    claims = map_claims(actor, [one.id for one in reviews if one.open or one.follow_up])
+    assignments = map_assignments(actor, [one.id for one in reviews if one.open or one.follow_up])
     closed = map_closures(actor, [one.id for one in reviews if one.follow_up])
     waiting = answers_waiting(reviews)
     now = time.time_ns() // 1_000  # As pages do: an answer is judged by the database's clock.
     return tuple(
         QueueRow(
             review=one,
-            claim=claims.get(one.id),
+            assignment=assignments.get(one.id),
             may=may_answer(one, actor),
             why_not=(takes_none(one, waiting.get(one.id), now) or why_not(one, actor)) if one.open else "",
             answer=waiting.get(one.id),
@@ -252,9 +249,9 @@ def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Review]:
 
 
 def _match_assigned(*, of: str = "", but: str = "") -> Exists:
-    claims = ReviewClaim.objects.filter(review=OuterRef("id"), lease_until__gt=StoreNow()).exclude(holder="")
-    claims = claims.filter(holder=of) if of else claims.exclude(holder=but) if but else claims
-    return Exists(claims)
+    assignments = ReviewAssignment.objects.filter(review=OuterRef("id"), lease_until__gt=StoreNow()).exclude(holder="")
+    assignments = assignments.filter(holder=of) if of else assignments.exclude(holder=but) if but else assignments
+    return Exists(assignments)
 
 
 def _mine(actor: Actor) -> Q:

@@ -15,8 +15,8 @@ TOLD = (
     *("agent", "tool", "compensation", "expiry", "mechanism", "cause", "rule"),
     *("observed", "limit", "unit", "spent_usd_micros", "cap_usd_micros"),
 )
-"""Fields of a review's content with names, numbers and the program's own words: every viewer sees these, and the
-effect of each answer.
+"""Fields of a review's content with names, numbers and the program's own words. Every viewer sees these, and the effect
+of each answer.
 """
 
 

@@ -53,7 +53,7 @@ class AskedAbout:
     tool: str
     """The tool that would be called; empty: it is no call."""
     effect: str
-    """The effect of the call on the world, a key of ``EFFECTS``; empty: it is no call, or the effect is not known."""
+    """The effect of the call on the world, a key of ``EFFECTS``. Empty: it is no call, or the effect is not known."""
     instead_of: str
     """The tool that the model proposed, where a person proposes another one."""
     undoes: str

@@ -1,6 +1,6 @@
-"""A run's family: the runs it spawned, and whose it is itself.
+"""Reads a run's family: its parent and the runs that it spawned.
 
-Tells whether a run and the runs below it go on without a person.
+A family goes on without a person if a run in it does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Runs: lists by keyset, one run, its outcome, its events.
+"""Reads runs: lists by keyset, one run, its outcome, its events.
 
-Read whether people asked for a pause that the run's owner may not have taken yet.
-Advises on a run that was stopped or that asks a person, by the cause of its reason (``taxonomy.CLASSIFY``).
-Find who a run waits for, from its own row's columns: in Python, and as a condition on rows.
+1. A pause that people asked for may not be taken by the run's owner yet.
+2. The columns of its row say whom a run waits for, in Python and as a condition on rows.
+3. A run that was stopped, or that asks a person, comes with advice by the cause of its reason (``taxonomy.CLASSIFY``).
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ def _view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()) ->
 
 
 PAUSE, RESUME = "pause:", "resume:"
-"""Input ids of pauses and resumptions, each with its number in the run's life: two that come at once are one."""
+"""Input ids of pauses and resumptions, each with its number in the run's life. Two that come at once are one."""
 
 
 def count_holds(actor: Actor, run_id: str) -> tuple[int, int]:

@@ -43,7 +43,7 @@ def policy_version(workspace_id: str, number: int) -> WorkspacePolicy:
 
 @lru_cache(maxsize=256)
 def spec_under(revision_id: str, workspace_id: str, number: int, tier: Tier) -> FabricSpec:
-    """Return a revision for the runs of a tier under a version of their workspace's policy; 0: as it was published.
+    """Return a revision for the runs of a tier under a version of their workspace's policy. 0: as it was published.
     Neither ever changes.
     """
     spec = revision_spec(revision_id)

@@ -1,14 +1,11 @@
 """Seals the lines of the audit stream, and signs checkpoints that prove how far stream and journals reached.
 
-Records that a checkpoint covers cannot be cut off, exchanged or rewritten unnoticed without the key. Runs that
-changed are found by their end and by their last event; clocks of workers may differ by ten minutes. A run missed
-because of a larger difference is covered at its next change.
-
-The sealer: gives committed audit lines their place in their workspace's chain.
-
-An acting transaction inserts a line and waits for no other. The sealer takes committed lines in the order of their
-time. Lines of transactions that are still open come later, so there are no gaps. Only one sealer runs at a time, so
-there is no fork.
+1. An acting transaction inserts a line and waits for no other. The sealer gives committed lines their place in their
+   workspace's chain, in the order of their time. Lines of transactions that are still open come later, so there are no
+   gaps. Only one sealer runs at a time, so there is no fork.
+2. Records that a checkpoint covers cannot be cut off, exchanged or rewritten unnoticed without the key. Runs that
+   changed are found by their end and by their last event; clocks of workers may differ by ten minutes. A run missed
+   because of a larger difference is covered at its next change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Repeated acts make two records a window: the first at once, and one with the number of the others.
+"""Counts repeated acts: the first is a record at once, the others of its window are one record.
 
 So failed attempts of strangers, or a runaway program, fill no disk (OWASP ASVS 16.3.1 with 2.4.1). Strangers have a
-bound in all: after ``STRANGERS_MAX`` different acts in a window, further ones are counted together.
-Records refusals of this machine's commands; the console's entry records those of requests.
+bound in all: after ``STRANGERS_MAX`` different acts in a window, further ones are counted together. Refusals of this
+machine's commands are recorded here; the console's entry records those of requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fabric.core.values.units import US
 from fabric.models import AuditFold, Workspace
 from fabric.selectors.contents import mask_content
 from fabric.services.actors import DEFAULT_WORKSPACE, OWNER, workspace_default
-from fabric.services.acts import NOBODY, audit_record
+from fabric.services.acts import UNKNOWN, audit_record
 from fabric.services.errors import Refused
 
 WINDOW_US = 600 * US
@@ -34,19 +34,18 @@ FLUSHED = 200
 
 def stranger() -> Actor:
     """Return the actor of failed acts by unknown people, in the default workspace."""
-    return Actor(name=NOBODY, workspace_id=workspace_default())
+    return Actor(name=UNKNOWN, workspace_id=workspace_default())
 
 
 def audit_fold(*, actor: Actor, act: Act, subject: str, at: str = "", now: int | None = None, **more: Any) -> None:
-    """Record an act once in a window for its actor, subject and ``at`` (where it comes from), and count the
-    repetitions.
+    """Record an act once in a window for its actor, subject and ``at`` (its origin), and count its repetitions.
 
     ``more`` is kept of the first one. ``now`` is in microseconds since the epoch. Call it outside of a transaction
     that may be rolled back.
     """
     now = time.time_ns() // 1_000 if now is None else now
     until = now - now % WINDOW_US + WINDOW_US
-    known = actor.name != NOBODY
+    known = actor.name != UNKNOWN
     key = _key(actor, act, subject, at, until)
     if not known and not AuditFold.objects.filter(key=key).exists() and _strangers(until) >= STRANGERS_MAX:
         subject, more, key = OTHERS, {}, _key(actor, act, OTHERS, "", until)

@@ -1,5 +1,5 @@
-"""Sends the sealed audit stream to receivers: in the order of the chain, at least once, with the place of the last
-taken record in the database.
+"""Sends the sealed audit stream to receivers, in the order of the chain and at least once. The database has the place
+of the last taken record.
 
 A receiver that fails is tried again after a wait that doubles; its records wait in the stream, and no request waits
 for it.

@@ -1,8 +1,8 @@
 """Retention of the audit stream: days by kind of act. Removed lines leave a signed marker, so that the chain still
 verifies.
 
-Retention never removes kinds that verifying and erasing need (``Said.kept``), lines under a hold, and lines that a
-late receiver has not taken yet.
+Retention never removes kinds that verifying and erasing need (``ActSentence.kept``), lines under a hold, and lines that
+a late receiver has not taken yet.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def budget_set(*, actor: Actor, amount: int, scope: str = "", unit: str = "usd_m
 
 
 def _set(scope: str, cap: int, workspace_id: str, *, hourly: bool) -> None:
-    """Set a cap as the stores' ``set_cap`` does, in the caller's transaction: one UPDATE that judges the row as it
+    """Set a cap as the stores' ``set_cap`` does, in the caller's transaction. One UPDATE judges the row as it
     then is.
     """
     values = {"workspace_id": workspace_id, "hourly": hourly, "cap": cap, "cap_wanted": cap}

@@ -1,10 +1,8 @@
-"""Caps of keys: their changes, their standings, and money that keys spend outside any run.
+"""Sets the caps of keys, reads their standings, and reserves money that keys spend outside any run.
 
-Money that a key spends outside any run: reserved in the budgets of its caps before the call, settled afterwards.
-
-Each budget takes one conditional statement, in the order of their scopes, as grants do. A reservation that is never
-settled stays spent.
-Standings of the caps of keys in this day and month.
+Money is reserved in the budgets of the caps before the call, and settled afterwards. Each budget takes one conditional
+statement, in the order of their scopes, as grants do. A reservation that is never settled stays spent. Standings are
+those of this day and month.
 """
 
 from __future__ import annotations

@@ -129,11 +129,10 @@ def _name_in(text: str, origin: str) -> str:
     for one in (tree.get("name"), PurePath(origin.replace("\\", "/")).stem):
         if isinstance(one, str) and drafts.is_name(one):
             return one
-    whose = "the text"
+    message = "neither the text nor its file has a name for the fabric: give one"
     if problem is not None:
         where = f"line {problem.mark.line}, column {problem.mark.column}: " if problem.mark else ""
-        whose = f"the text cannot be read ({where}{problem}), so it"
-    message = f"{whose} says no name that a fabric can have, nor does its file: give one"
+        message = f"the text cannot be read ({where}{problem}), and its file has no name for the fabric: give one"
     raise Refused(message, code="invalid", field="name")
 
 

@@ -1,11 +1,10 @@
-"""Requests for a second person who approves a change of a fabric: bound to one content over one revision.
+"""Handles requests for a second person who approves a change of a fabric: one content over one revision.
 
 1. The author opens the request, another person approves or rejects it.
-2. It is needed where the fabric's runs have four eyes, before the change or after it (``core.second_person``).
+2. It is needed where the fabric's runs have four eyes, before the change or after it (``core.spec.second_person``).
 3. No author approves their own request, and no service account approves any. The sole owner of an installation is no
    exception.
-
-``services.notifications.change_mail`` notifies the people concerned.
+4. ``services.notifications.change_mail`` notifies the people concerned.
 """
 
 from __future__ import annotations

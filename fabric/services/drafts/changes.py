@@ -100,8 +100,8 @@ def draft_shown(*, actor: Actor, name: str, step: int) -> str:
 
 
 def draft_known(*, actor: Actor, name: str, step: int, page: str) -> tuple[int, str]:
-    """Return the newest step known to a page that shows ``step``, with its text: the present one where the page made
-    all later steps.
+    """Return the newest step known to a page that shows ``step``, with its text. A page that made all later steps knows
+    the present one.
 
     Raises as ``draft_shown``.
     """
@@ -329,8 +329,8 @@ def _require_current_page(draft: Draft, step: int, page: str) -> None:
 
 
 def _shows(draft: Draft, step: int, page: str) -> bool:
-    """Return True if a page that showed ``step`` knows the present text: it is that step's, or the page itself made
-    all steps between the two.
+    """Return True if a page that showed ``step`` knows the present text. It is that step's text, or the page made all
+    steps since.
     """
     return step == draft.at or _own(draft, step, page)
 

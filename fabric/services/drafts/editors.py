@@ -1,5 +1,5 @@
-"""Members who have a fabric's editor open: entered by the page's heartbeat, removed when it stops or the page
-reports that it closes.
+"""Lists members who have a fabric's editor open. The page's heartbeat enters them; they leave when it stops or the page
+closes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ PAGE_CHARS_MAX = 40
 
 
 def editor_beat(*, actor: Actor, fabric: str, part: str, page: str = "") -> tuple[Editor, ...]:
-    """Record that the actor looks at a part of their draft, and return the other members with that fabric's editor
-    open.
+    """Record that the actor looks at a part of their draft. Return the other members with that fabric's editor open.
 
     ``page``: the window's own key. Raises Refused forbidden, not_found.
     """

@@ -75,9 +75,7 @@ def sparse(spec: FabricSpec) -> JSON:
 
 
 def _list_changes(before: JSON, after: JSON, path: Path = ()) -> Iterator[Edit]:
-    """Yield the changes between two sparse trees, leaf by leaf: an absent group means only that all in it is
-    default.
-    """
+    """Yield the changes between two sparse trees, leaf by leaf. In an absent group everything has its default."""
     for name in [*before, *(name for name in after if name not in before)]:
         old, new, here = before.get(name, ABSENT), after.get(name, ABSENT), (*path, name)
         if isinstance(old, dict | Absent) and isinstance(new, dict | Absent):
@@ -91,7 +89,7 @@ def _list_changes(before: JSON, after: JSON, path: Path = ()) -> Iterator[Edit]:
 
 
 def _apply_edits(tree: JSON, edits: Iterable[Edit]) -> JSON:
-    """Return a tree with edits, where it may write defaults out: a dropped path may be missing, and no group stays
+    """Return a tree with edits. The tree may write defaults out, so a dropped path may be missing; no group stays
     empty.
     """
     for edit in edits:

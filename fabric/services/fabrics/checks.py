@@ -1,7 +1,6 @@
-"""Checks a fabric's text while an author writes it: errors that keep it from being published, and warnings about
-probable slips.
+"""Checks a fabric's text while an author writes it: errors, and warnings about probable slips.
 
-Finds everything wrong or doubtful in a fabric's text, each with its line, without publishing it.
+An error keeps the fabric from being published. Everything wrong or doubtful is found with its line, without publishing.
 """
 
 from __future__ import annotations

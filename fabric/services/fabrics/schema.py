@@ -14,7 +14,6 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.breakers import PRESETS
 from fabric.core.spec.topologies.kinds import KINDS
 from fabric.core.values.units import JSON
-from fabric.services.fabrics.yaml.export import HEADINGS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA_ID = "urn:fabric-flow:fabric"
@@ -41,7 +40,6 @@ def form_schema() -> JSON:
 @cache
 def _schema() -> JSON:
     made = deepcopy(form_schema())
-    _describe_groups(made)
     _units(made["$defs"])
     _breakers(made["$defs"])
     title = "A fabric of Fabric Flow"
@@ -54,13 +52,6 @@ PRESET: JSON = {
     "description": "A breaker that comes ready; what stands beside it differs from it.",
 }
 """The field of a breaker that is gone once a fabric is read: a preset's name."""
-
-
-def _describe_groups(made: JSON) -> None:
-    """A line for each group that has none of its own."""
-    for name, heading in HEADINGS.items():
-        made["properties"][name].setdefault("description", heading)
-    made["properties"]["name"]["description"] = "What runs are started with: lower-case letters, digits, - and _."
 
 
 def _units(node: JSON) -> None:

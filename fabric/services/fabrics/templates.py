@@ -1,7 +1,4 @@
-"""Fabrics that come with the product: templates for new ones, and samples.
-
-The sample fabrics that come with the product.
-"""
+"""Reads the fabrics that come with the product: templates for new ones, and samples."""
 
 from __future__ import annotations
 
@@ -81,8 +78,8 @@ def template_get(name: str) -> Template:
 
 
 def template_begun(template: Template, where: InstallationFacts, *, name: str, title: str = "") -> TemplateText:
-    """Return its text under a fabric's name and title (empty: its own), with the installation's own model where
-    there is one.
+    """Return a template's text under a fabric's name and title. Empty: its own title. The installation's model replaces
+    the template's, if there is one.
     """
     text, notes = template.text, []
     named: list[Edit] = [PutEdit(("name",), name)]

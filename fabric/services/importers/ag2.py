@@ -1,10 +1,10 @@
-"""Reads and writes AG2's graphs: ``TransitionGraph.to_dict()``, alone or in the metadata of a workflow channel (AG2
-1.2; S4).
+"""Reads and writes AG2's graphs: ``TransitionGraph.to_dict()``, alone or in a workflow channel's metadata (AG2 1.2;
+S4).
 
 An imported graph decides as in AG2: equal turns give equal speakers and reasons (tests compare with the package
 itself). Two cases are refused: a handoff without a target, after which AG2 waits for ever, and context variables with
-names that the engine itself writes.
-The clocks of an AG2 channel: expectations of its pace, and its expiry (S4 "Default expectations").
+names that the engine itself writes. A channel's clocks are read too: expectations of its pace, and its expiry (S4
+"Default expectations").
 """
 
 from __future__ import annotations

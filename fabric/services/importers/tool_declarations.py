@@ -1,6 +1,6 @@
-"""Declarations of tools and names for a fabric, made from the words of other systems.
+"""Makes declarations of tools and names for a fabric from the words of other systems.
 
-Turns names of other systems into names of a fabric: lower-case, safe in a URL, a file name and a tool list.
+A name becomes lower-case, and safe in a URL, a file name and a tool list.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def keys_in_use() -> frozenset[bytes]:
 
 
 def _reseal_value(field: SealedField, row_id: str) -> str:
-    """Seal one value anew and return the outcome; empty: its row is gone, or it was replaced meanwhile and is sealed
-    under the first key.
+    """Seal one value anew and return the outcome. Empty: its row is gone, or was replaced meanwhile and is sealed under
+    the first key.
     """
     row = field.rows().filter(pk=row_id).first()
     if row is None:

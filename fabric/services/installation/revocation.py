@@ -1,6 +1,4 @@
-"""Ends all access at once: after a restored backup, which brings back what was revoked since, and after a leak of
-keys.
-"""
+"""Ends all access at once, after a leak of keys or a restored backup. A backup brings back what was revoked since."""
 
 from __future__ import annotations
 

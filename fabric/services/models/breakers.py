@@ -46,7 +46,7 @@ def breaker_reset(*, actor: Actor, scope: str, kind: str, generation: int, reaso
 
 
 def may_move(actor: Actor) -> bool:
-    """Return True if the actor may open and reset breakers: this stops or frees the calls of every run behind them."""
+    """Return True if the actor may open and reset breakers. This stops or frees the calls of every run behind them."""
     return actor.may(Right.OPERATE)
 
 

@@ -60,8 +60,8 @@ class PriceTold:
     """None: unpriced, which is not 0: its calls are refused."""
     source: Literal["fabric", "list", "none"]
     as_of: int | None
-    """Day on which it was written into the fabric, or the newest on which the list was verified; microseconds since
-    the epoch.
+    """Day on which it was written into the fabric, or the newest on which the list was verified. Microseconds since the
+    epoch.
     """
     old: bool
     """True if that is more than ``OLD_DAYS`` ago."""
@@ -304,8 +304,8 @@ def _test(row: ModelTest | None, now: int) -> TestTold | None:
 
 
 def _endpoints(models: list[DeclaredModel], keys: list[KeyTold]) -> Iterator[EndpointTold]:
-    """Yield the operator's endpoints first, then by host, and at last the internal ones; also hosts that only have
-    a key.
+    """Yield the operator's endpoints first, the others by host, and the internal ones last. Hosts that only have a key
+    are included.
     """
     own = {
         (name, origin_text(where)): one

@@ -1,5 +1,5 @@
-"""Sends waiting notifications: claims them one by one with a lease, retries where that may help, else gives up and
-shows them.
+"""Sends waiting notifications. A worker claims each with a lease, and retries where that may help, else gives up and
+shows it.
 
 Delivery is at least once: where a worker dies between sending and marking, its lease lapses and the row is sent again
 under its key.

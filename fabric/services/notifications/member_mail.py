@@ -136,7 +136,7 @@ class MailedMember:
 def people_mailed(workspace_id: str, name: str = "") -> list[MailedMember]:
     """Return the people of a workspace who have an address and want any mail. Takes two statements.
 
-    They have all their roles; ``Mailed.at`` narrows these to a fabric. ``name``: only this person.
+    They have all their roles; ``MailedMember.place_at`` narrows these to a fabric. ``name``: only this person.
     """
     found = _query_mailed().filter(workspace_id=workspace_id, **({"name": name} if name else {}))
     rows = list(found.order_by("name").values_list("id", "name", "roles")[:PEOPLE_MAX])
@@ -189,7 +189,7 @@ def _rows(event: Event, run: Run, people: Sequence[MailedMember], now: int) -> l
 
 
 def notification_preference_set(*, actor: Actor, wants: Collection[str], email: str | None = None) -> None:
-    """Set the kinds of mail that the actor wants, out of ``MEMBERS_TOLD``, and the address. Empty: no mail reaches
+    """Set the kinds of mail that the actor wants, out of ``MEMBER_KINDS``, and the address. Empty: no mail reaches
     them; None: it stays.
 
     Raises Refused: forbidden (no person; a token, or an old sign-in, that would change the address), invalid (no

@@ -43,8 +43,8 @@ GOOGLE = "accounts.google.com"
 """Issuer at which anyone in the world can have an account."""
 
 _asking = [threading.Lock() for _ in range(32)]
-"""Locks so that only one thread of this process asks the provider about a person: a refresh token may be good for
-one use.
+"""Locks so that only one thread of this process asks the provider about a person. A refresh token may be good for one
+use.
 """
 
 
@@ -118,8 +118,8 @@ def identity_goes_on(user_id: int) -> bool:
 
 
 def identity_known(user_id: int) -> bool:
-    """Return True if a person of the provider may go on, without asking the provider: for pages that check every few
-    seconds.
+    """Return True if a person of the provider may go on, without asking the provider. Pages that check every few
+    seconds use it.
     """
     row = _row(user_id)
     fits = row is not None and row.issuer == settings.FABRIC_OIDC_ISSUER

@@ -1,14 +1,8 @@
-"""Members of a workspace: gives and takes roles, removes members, and creates accounts of programs
-(docs/specification/roles.md).
+"""Gives and takes roles, removes members, and creates accounts of programs (docs/specification/roles.md).
 
-Only an owner may do this, and a workspace always has one. The local owner stays: it acts at the machine's command
-line.
-
-Ends what a lost membership or role leaves behind: things that the person made, and things beyond the remaining
-rights.
-
-Sessions and sockets need nothing here: each request and each live page looks up the user, and an ended membership
-ends them.
+Only an owner may do this, and a workspace always has one. The local owner stays: it acts at the machine's command line.
+A lost membership or role also ends the things that the person made, and things beyond the remaining rights. Sessions
+and sockets need nothing here: each request and each live page looks up the user, and an ended membership ends them.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from fabric.policies.schemas.evaluators import compile_schema
 from fabric.selectors.contents import holds_mark
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reviews.answers import is_over, too_late
-from fabric.selectors.reviews.assignments import find_claim
+from fabric.selectors.reviews.assignments import find_assignment
 from fabric.selectors.reviews.eligibility import why_not
 from fabric.selectors.reviews.history import DIGEST_CHARS_MIN, not_its_digest
 from fabric.selectors.reviews.lookup import edit_problem
@@ -111,10 +111,10 @@ def find_edit(verb: str, edited: JSON) -> JSON:
     return cleaned
 
 
-def possible(actor: Actor, item: ReviewView, decision: DecisionMade, claim_lease: int = 0) -> None:
+def possible(actor: Actor, item: ReviewView, decision: DecisionMade, assignment_lease: int = 0) -> None:
     """Raise Refused for an answer that does not fit the review, or is not this person's to give.
 
-    ``claim_lease``: number of the lease under which it is given; 0: any.
+    ``assignment_lease``: number of the lease under which it is given; 0: any.
     """
     if decision.verb not in item.verbs:
         message = f"{decision.verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
@@ -129,7 +129,7 @@ def possible(actor: Actor, item: ReviewView, decision: DecisionMade, claim_lease
     if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
         raise Refused(f"item {item.id}: {dead_end}", code="invalid", field="verb")
     fresh_enough(actor, item)
-    _require_assignment(actor, item, claim_lease)
+    _require_assignment(actor, item, assignment_lease)
     _require_reason(item, decision)
     if decision.tool and (wrong_tool := _tool_problem(item, decision)):
         raise Refused(wrong_tool, code="invalid", field="tool")
@@ -182,13 +182,15 @@ def _not_theirs_behind(actor: Actor, item: ReviewView, decision: DecisionMade) -
         raise Refused(message, code="forbidden", field="actor")
 
 
-def _require_assignment(actor: Actor, item: ReviewView, claim_lease: int) -> None:
-    claim = find_claim(actor, item.id)
-    if claim is not None and claim.hinders(actor.name):
-        raise refuse_assigned(item.id, claim)
-    if claim_lease and (claim is None or (claim.holder, claim.lease) != (actor.name, claim_lease)):
-        message = f"you have lost the claim of item {item.id}: look at it again, and claim it before you decide"
-        raise Refused(message, code="conflict", field="claim")
+def _require_assignment(actor: Actor, item: ReviewView, assignment_lease: int) -> None:
+    assignment = find_assignment(actor, item.id)
+    if assignment is not None and assignment.hinders(actor.name):
+        raise refuse_assigned(item.id, assignment)
+    if assignment_lease and (
+        assignment is None or (assignment.holder, assignment.lease) != (actor.name, assignment_lease)
+    ):
+        message = f"you have lost the assignment of item {item.id}: look at it again, and claim it before you decide"
+        raise Refused(message, code="conflict", field="assignment")
 
 
 def _require_reason(item: ReviewView, decision: DecisionMade) -> None:

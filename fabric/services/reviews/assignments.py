@@ -20,10 +20,10 @@ from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.core.values.units import US
 from fabric.core.values.words import clock
-from fabric.models import Review, ReviewClaim, ReviewViewer
+from fabric.models import Review, ReviewAssignment, ReviewViewer
 from fabric.selectors.database_time import StoreNow, store_now_sql
 from fabric.selectors.reviews.answers import is_over, takes_none_now
-from fabric.selectors.reviews.assignments import VIEWER_S, ClaimView, find_claim, list_viewers
+from fabric.selectors.reviews.assignments import VIEWER_S, AssignmentView, find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import build_review_rules, may_answer, who_is_asked
 from fabric.selectors.reviews.lookup import get_review, person_named
 from fabric.selectors.reviews.queue import ANY, QueueFilter, find_closure, next_for
@@ -43,7 +43,7 @@ TRIES = 20
 class Claimed:
     """A review that was just assigned."""
 
-    claim: ClaimView
+    assignment: AssignmentView
     fresh: bool
     """False: the actor had it before, and has it for longer now."""
 
@@ -52,7 +52,7 @@ class Claimed:
 class HeartbeatAnswer:
     """Answer to an open page's heartbeat."""
 
-    claim: ClaimView | None
+    assignment: AssignmentView | None
     """Present assignment; None: the review was never assigned."""
     kept: bool
     """True if the page's own lease was renewed; False: it had none, or has lost it."""
@@ -73,7 +73,7 @@ def review_claim(*, actor: Actor, review_id: str) -> Claimed:
         taken = _take(actor, row)
         if taken is not None:
             return taken
-    raise refuse_assigned(item.id, find_claim(actor, item.id))
+    raise refuse_assigned(item.id, find_assignment(actor, item.id))
 
 
 def review_claim_next(*, actor: Actor, wanted: QueueFilter = ANY) -> Claimed | None:
@@ -102,7 +102,7 @@ def review_heartbeat(*, actor: Actor, review_id: str, lease: int = 0) -> Heartbe
     kept = bool(lease) and bool(_own_assignment(actor, item.id, lease).update(lease_until=StoreNow() + LEASE_S * US))
     _record_viewer(actor, item.id)
     return HeartbeatAnswer(
-        claim=find_claim(actor, item.id), kept=kept, viewers=list_viewers(actor, item.id), open=item.open
+        assignment=find_assignment(actor, item.id), kept=kept, viewers=list_viewers(actor, item.id), open=item.open
     )
 
 
@@ -118,9 +118,9 @@ def review_release(*, actor: Actor, review_id: str, lease: int) -> bool:
     return released
 
 
-def claims_let_go(*, actor: Actor, review_id: str) -> None:
+def assignment_release(*, actor: Actor, review_id: str) -> None:
     """Release a review that the actor has answered, under any lease: a second person who is asked finds it free."""
-    rows = ReviewClaim.objects.filter(review=review_id, workspace_id=actor.workspace_id, holder=actor.name)
+    rows = ReviewAssignment.objects.filter(review=review_id, workspace_id=actor.workspace_id, holder=actor.name)
     rows.update(**_LET_GO)
 
 
@@ -132,7 +132,7 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
     meanwhile, or is closed).
     """
     item = _claimable(actor, review_id, asked=False)
-    seen = find_claim(actor, item.id)
+    seen = find_assignment(actor, item.id)
     if not (may(actor, Right.OPERATE, item.fabric_name) or (seen is not None and seen.is_of(actor.name))):
         message = f"you have not claimed item {item.id}: its holder, an owner or an operator can assign it"
         raise Refused(message, code="forbidden", field="actor")
@@ -142,16 +142,16 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
         taken = _take(actor, row, holder=name, over=seen.lease if seen is not None else 0)
         if taken is not None:
             return taken
-    raise refuse_assigned(item.id, find_claim(actor, item.id))
+    raise refuse_assigned(item.id, find_assignment(actor, item.id))
 
 
-def refuse_assigned(review_id: str, claim: ClaimView | None) -> Refused:
+def refuse_assigned(review_id: str, assignment: AssignmentView | None) -> Refused:
     """Return the Refused for a review that is assigned to another person."""
-    if claim is None or not claim.live:
+    if assignment is None or not assignment.live:
         message = f"item {review_id} changed hands at this moment; look at it again"
     else:
-        message = f"{claim.holder} has claimed item {review_id} until {clock(claim.lease_until)} UTC: wait until then, or ask them to release it"
-    return Refused(message, code="conflict", field="claim")
+        message = f"{assignment.holder} has claimed item {review_id} until {clock(assignment.lease_until)} UTC: wait until then, or ask them to release it"
+    return Refused(message, code="conflict", field="assignment")
 
 
 # -- rights ----------------------------------------------------------------------------------------------------------
@@ -197,19 +197,19 @@ _LET_GO: Mapping[str, Any] = {
     "assigned_by": "",
     "taken_from": "",
 }
-_MINE = "fabric_review_claim.holder = excluded.holder AND fabric_review_claim.lease_until > excluded.claimed_at"
-_FREE = "fabric_review_claim.holder = '' OR fabric_review_claim.lease_until <= excluded.claimed_at"
-_LAPSED = (
-    "fabric_review_claim.holder NOT IN ('', excluded.holder) AND fabric_review_claim.lease_until <= excluded.claimed_at"
+_MINE = (
+    "fabric_review_assignment.holder = excluded.holder AND fabric_review_assignment.lease_until > excluded.claimed_at"
 )
+_FREE = "fabric_review_assignment.holder = '' OR fabric_review_assignment.lease_until <= excluded.claimed_at"
+_LAPSED = "fabric_review_assignment.holder NOT IN ('', excluded.holder) AND fabric_review_assignment.lease_until <= excluded.claimed_at"
 _TAKE = """
-INSERT INTO fabric_review_claim (review, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from)
+INSERT INTO fabric_review_assignment (review, workspace_id, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from)
 SELECT picked.id, picked.workspace_id, picked.run_id, %s, 1, picked.moment, picked.moment + %s, %s, ''
 FROM (SELECT found.*, {now} AS moment FROM ({found}) AS found) AS picked WHERE true
 ON CONFLICT (review) DO UPDATE SET holder = excluded.holder, assigned_by = excluded.assigned_by, lease_until = excluded.lease_until,
-  lease = fabric_review_claim.lease + CASE WHEN {mine} THEN 0 ELSE 1 END,
-  claimed_at = CASE WHEN {mine} THEN fabric_review_claim.claimed_at ELSE excluded.claimed_at END,
-  taken_from = CASE WHEN {mine} THEN fabric_review_claim.taken_from WHEN {lapsed} THEN fabric_review_claim.holder ELSE '' END
+  lease = fabric_review_assignment.lease + CASE WHEN {mine} THEN 0 ELSE 1 END,
+  claimed_at = CASE WHEN {mine} THEN fabric_review_assignment.claimed_at ELSE excluded.claimed_at END,
+  taken_from = CASE WHEN {mine} THEN fabric_review_assignment.taken_from WHEN {lapsed} THEN fabric_review_assignment.holder ELSE '' END
 WHERE {may}
 RETURNING review, run_id, holder, lease, claimed_at, lease_until, assigned_by, taken_from
 """
@@ -232,7 +232,7 @@ def _take(
         # A simultaneous claim goes on to the next row. On SQLite there is one writer at a time anyway.
         found += ' FOR NO KEY UPDATE OF "fabric_review" SKIP LOCKED'
     now, clock = store_now_sql()
-    may = f"({_FREE}) OR ({_MINE})" if over is None else "fabric_review_claim.lease = %s"
+    may = f"({_FREE}) OR ({_MINE})" if over is None else "fabric_review_assignment.lease = %s"
     statement = _TAKE.format(now=now, found=found, mine=_MINE, lapsed=_LAPSED, may=may)
     handed = bool(holder) and holder != actor.name
     lease = HANDED_S if handed else LEASE_S
@@ -245,17 +245,19 @@ def _take(
     names = ("review_id", "run_id", "holder", "lease", "claimed_at", "lease_until", "assigned_by", "taken_from")
     columns = dict(zip(names, row, strict=True))
     run_id = columns.pop("run_id")
-    claim = ClaimView(**columns, read_at=columns["lease_until"] - lease * US)
-    fresh = claim.claimed_at == claim.read_at
+    assignment = AssignmentView(**columns, read_at=columns["lease_until"] - lease * US)
+    fresh = assignment.claimed_at == assignment.read_at
     if fresh:
-        act = Act.REVIEW_REASSIGNED if handed else Act.REVIEW_TAKEN_OVER if claim.taken_from else Act.REVIEW_CLAIMED
-        more = {"to": claim.holder if handed else None, "from": claim.taken_from or None}
-        _record_act(actor, act, claim.review_id, run_id, lease=claim.lease, **more)
-    return Claimed(claim=claim, fresh=fresh)
+        act = (
+            Act.REVIEW_REASSIGNED if handed else Act.REVIEW_TAKEN_OVER if assignment.taken_from else Act.REVIEW_CLAIMED
+        )
+        more = {"to": assignment.holder if handed else None, "from": assignment.taken_from or None}
+        _record_act(actor, act, assignment.review_id, run_id, lease=assignment.lease, **more)
+    return Claimed(assignment=assignment, fresh=fresh)
 
 
-def _own_assignment(actor: Actor, review_id: str, lease: int) -> QuerySet[ReviewClaim]:
-    rows = ReviewClaim.objects.filter(review=review_id, workspace_id=actor.workspace_id)
+def _own_assignment(actor: Actor, review_id: str, lease: int) -> QuerySet[ReviewAssignment]:
+    rows = ReviewAssignment.objects.filter(review=review_id, workspace_id=actor.workspace_id)
     return rows.filter(holder=actor.name, lease=max(0, min(lease, 2**31 - 1)))
 
 

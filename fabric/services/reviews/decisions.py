@@ -4,8 +4,8 @@
 2. The row is named by the review and by the number of answers that were settled before (taken by the run, or taken
    back).
 3. Until the run takes it, its author may take it back, or let it count at once; the inbox decides who was first.
-Gives one answer to several similar reviews: each is bound to its own content and has its own result.
-Exports decisions with their authors: members their own, and readers of the audit stream all of them.
+4. One answer to several similar reviews is bound to the content of each, and has a result for each.
+5. Decisions are exported with their authors: members their own, and readers of the audit stream all of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from fabric.services.reviews.answer_checks import (
     possible,
     read_message,
 )
-from fabric.services.reviews.assignments import claims_let_go
+from fabric.services.reviews.assignments import assignment_release
 from fabric.services.reviews.follow_ups import close_follow_up
 
 __all__ = [
@@ -112,7 +112,7 @@ def decide_review(
     model: str = "",
     tool: str = "",
     undo_s: float = 0.0,
-    claim_lease: int = 0,
+    assignment_lease: int = 0,
 ) -> DecisionTaken:
     """Record a person's answer and wake the run's host.
 
@@ -122,8 +122,8 @@ def decide_review(
     3. ``cap_usd_micros``: with ``approve`` of a cost overrun, most that the run may spend in all. ``caps``: other
        caps that the review names (its ``takes_caps``).
     4. ``model``: with ``approve`` of a failed call, the named model.
-    5. ``undo_s``: seconds in which the answer may be taken back. ``claim_lease``: lease under which it is given; 0:
-       none in particular.
+    5. ``undo_s``: seconds in which the answer may be taken back. ``assignment_lease``: lease
+       under which it is given; 0: none in particular.
 
     A repeated answer of one person is one decision, also once the run has taken it. Raises Refused: not_found,
     forbidden, invalid, too_large, conflict, unavailable.
@@ -143,15 +143,15 @@ def decide_review(
         tool=tool,
     )
     for _ in range(TRIES):
-        if (taken := _try(store, nudge, actor, given, undo_s, claim_lease)) is not None:
+        if (taken := _try(store, nudge, actor, given, undo_s, assignment_lease)) is not None:
             return taken
     raise Refused(BUSY.format(review_id[:80]), code="unavailable", field="review")
 
 
 def _try(
-    store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, claim_lease: int
+    store: JournalStore, nudge: Nudge, actor: Actor, given: DecisionMade, undo_s: float, assignment_lease: int
 ) -> DecisionTaken | None:
-    """Send an answer to the review as it is now; None: another answer came first and nothing has read it yet."""
+    """Send an answer to the review as it is now. None: another answer came first, and no worker has read it yet."""
     # Counted before the review is read: an answer that the run takes in between is met at the insert, not passed
     # over.
     number = answers_settled(actor, given.review_id)
@@ -165,10 +165,10 @@ def _try(
         raise _answered_refusal(item, before)
     if before is not None or _was_counted(item, mine):
         return _finish_decision(nudge, item, mine, created=False)
-    possible(actor, item, mine, claim_lease)
+    possible(actor, item, mine, assignment_lease)
     if not _put(store, actor, item, mine, undo_s):
         return None
-    claims_let_go(actor=actor, review_id=item.id)
+    assignment_release(actor=actor, review_id=item.id)
     taken = _finish_decision(nudge, item, mine, created=True)
     _counts(actor, mine)
     return taken
@@ -195,7 +195,7 @@ def _wants_second(item: ReviewView, mine: DecisionMade) -> bool:
 
 
 def _was_counted(item: ReviewView, mine: DecisionMade) -> bool:
-    """Return True if the run took this very answer and left the review open: the first of two approvals, or a
+    """Return True if the run took this very answer and left the review open. It was the first of two approvals, or a
     proposal.
     """
     if mine.actor not in item.agreed and mine.actor not in (item.proposed_by, item.given.get("edited_by")):
@@ -344,8 +344,8 @@ def decide_reviews(
     message: str = "",
     undo: bool = False,
 ) -> list[BulkResult]:
-    """Give one answer to each of at most 50 reviews of one fabric, kind and stage, in their order; never in
-    high-stakes, never an edit.
+    """Give one answer to each of at most 50 reviews of one fabric, kind and stage, in their order. High-stakes reviews
+    and edits are refused.
 
     ``undo``: True lets each be taken back for as long as its tier allows. Raises Refused where nothing was done:
     forbidden, invalid, not_found.

@@ -202,8 +202,8 @@ def _message(text: str) -> str:
 def _put_once(
     store: JournalStore, nudge: Nudge, actor: Actor, run: RunView, asked: PersonSpoke | ContextGiven, *, keyed: bool
 ) -> bool:
-    """Put a person's input to a conversation into the run's inbox; return False if it was sent before, under its
-    key.
+    """Put a person's input to a conversation into the run's inbox. Return False if it was sent before, under
+    its key.
     """
     if keyed and _was_sent(asked, actor, run.id):
         return False

@@ -24,8 +24,7 @@ ZIP_IN_MEMORY = 4_000_000
 
 
 def run_export(*, actor: Actor, run_id: str, to: Path, signer: Signer, checkpoints: Path | None = None) -> Path:
-    """Write a run's bundle into a new or empty directory, with a checkpoint of the run's journal, and return the
-    directory.
+    """Write a run's bundle into a new or empty directory, with a checkpoint of the run's journal. Return the directory.
 
     Raises Refused: not_found, forbidden, conflict (the directory is not empty), unavailable (the run keeps moving);
     OSError.
@@ -52,10 +51,10 @@ def run_export(*, actor: Actor, run_id: str, to: Path, signer: Signer, checkpoin
 
 
 def run_export_zip(*, actor: Actor, run_id: str, signer: Signer, checkpoints: Path | None = None) -> IO[bytes]:
-    """Return a run's bundle as one ZIP file in a folder of the run's name, open at its beginning; closing it deletes
+    """Return a run's bundle as one ZIP file in a folder of the run's name, open at its beginning. Closing it deletes
     it. Raises as ``run_export``.
     """
-    packed = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - whoever is given it closes it.
+    packed = SpooledTemporaryFile(max_size=ZIP_IN_MEMORY)  # noqa: SIM115 - the caller closes it.
     with TemporaryDirectory(prefix="fabric-export-") as folder:
         to = run_export(actor=actor, run_id=run_id, to=Path(folder) / "run", signer=signer, checkpoints=checkpoints)
         with ZipFile(packed, "w", ZIP_DEFLATED) as archive:

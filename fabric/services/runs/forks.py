@@ -144,8 +144,8 @@ def run_fork(
 ) -> StartedRun:
     """Start a run that goes on from event ``seq`` of another, under its revision, tier, queue, priority and session.
 
-    It keeps what the origin had settled there (``forks.kept_at``); money, clocks and counts begin anew. A repeated
-    ``start_key`` with an equal request returns the first fork. Raises Refused: forbidden, not_found, invalid,
+    It keeps what the origin had settled there (``forks.find_fork_point``); money, clocks and counts begin anew. A
+    repeated ``start_key`` with an equal request returns the first fork. Raises Refused: forbidden, not_found, invalid,
     too_large, conflict, unavailable.
     """
     right_wanted(actor, Right.RUN, "fork runs")

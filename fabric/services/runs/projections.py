@@ -100,7 +100,7 @@ def _write_reservations(found: Refolded, now: int) -> None:
 
 
 def _repair_row(actor: Actor, row: dict[str, Any], found: Refolded, differences: tuple[str, ...]) -> bool:
-    """Write the journal's values where no worker owns the row and it is unchanged since it was read; else return
+    """Write the journal's values to a row that no worker owns and that is unchanged since it was read. Else return
     False.
     """
     wanted = projection.columns(found.run)
@@ -122,7 +122,9 @@ def _repair_row(actor: Actor, row: dict[str, Any], found: Refolded, differences:
 
 
 def _wakes(run: Run) -> int | None:
-    """Return the time at which the run is due, as its releasing batch set it: its next clock if it waits, else now."""
+    """Return the time at which the run is due, as its releasing batch set it. A waiting run has its next clock, others
+    now.
+    """
     if run.terminal:
         return None
     return wake_at(run) if is_resting(run) else time.time_ns() // 1_000

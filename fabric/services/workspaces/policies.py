@@ -91,7 +91,7 @@ def _policy_fields(policy: WorkspacePolicy) -> JSON:
 
 
 def _moved_refusal(stands: PolicyView) -> Refused:
-    message = f"version {stands.number} of the policy stands, and another was expected: look at what changed, and set it again"
+    message = f"version {stands.number} of the policy is in force, and another was expected: look at what changed, and set it again"
     return Refused(message, code="conflict", field="expect")
 
 

@@ -1,10 +1,8 @@
-"""Connections to PostgreSQL: opens and keeps them, runs prepared statements on them, and translates their errors.
+"""Opens and keeps connections to PostgreSQL, runs prepared statements on them, and translates their errors.
 
-PostgreSQL arrays in the binary wire format, each packed once from a column of values.
-
-Quoting text arrays took more than half of a bare journal writer's time (performance.md, "How to get there" 10).
-Format: PostgreSQL source, ``array_send``: dimensions, a flag for nulls, the element's type; the length and lower
-bound; each element after its length.
+A column of values is packed once into a PostgreSQL array in the binary wire format: quoting text arrays took more than
+half of a bare journal writer's time. Format: PostgreSQL source, ``array_send``: dimensions, a flag for nulls, the
+element's type; the length and lower bound; each element after its length.
 """
 
 from __future__ import annotations
@@ -193,8 +191,8 @@ class Connections:
                     self._idle.append(connection)
 
     def rename(self, name: str) -> None:
-        """Send this name to the server from now on (``application_name``): it shows the holder of a statement or a
-        row lock there.
+        """Send this name to the server from now on (``application_name``). The server shows it as the holder of
+        statements and row locks.
         """
         with self._lock:
             self._settings["application_name"] = name

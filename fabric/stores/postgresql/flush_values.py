@@ -76,7 +76,7 @@ def build_flush(batches: Sequence[Batch], *, told: bool) -> tuple[FlushShape, di
         judged="person" in values,
         taking="takers" in values,
         ended=any(over),
-        escalated="s_n" in values,
+        reviewed="s_n" in values,
         told=told,
         spawned="spawners" in values,
         sent="m_n" in values,

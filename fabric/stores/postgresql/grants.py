@@ -1,5 +1,5 @@
-"""Shared budgets on PostgreSQL: every call is one statement in a transaction of its own, except closing, which takes
-several steps.
+"""Stores shared budgets on PostgreSQL. Every call is one statement in a transaction of its own, except closing, which
+takes several steps.
 
 ``statements/grants.py`` has the statements, with the reasons for the safety of each.
 """

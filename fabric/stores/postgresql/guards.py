@@ -1,5 +1,5 @@
-"""Retry tokens and guard rows on PostgreSQL: every call is one statement, a conditional update on the values that
-the caller saw.
+"""Stores retry tokens and guard rows on PostgreSQL. Every call is one statement, a conditional update on the values
+that the caller saw.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The journal store on PostgreSQL: every call is one statement in a transaction of its own; a claim that took runs
-loads them by a second.
+"""Stores journals on PostgreSQL. Every call is one statement in a transaction of its own; a claim that took runs loads
+them by a second.
 
 ``statements`` has the statements, with the reasons for the safety of each.
 """
@@ -250,7 +250,7 @@ class PostgresqlStore(Counters):
         return add_standings(map(_item, found), self._holds)
 
     def _holds(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        """See ``deciders.Looks``."""
+        """See ``rows.Looks``."""
         values = {"runs": texts([run_id for run_id, _ in asked]), "names": texts([name for _, name in asked])}
         found = self._run(ownership.HOLDS, values)
         self.count(statements=1)

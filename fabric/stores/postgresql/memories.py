@@ -1,4 +1,4 @@
-"""Memories on PostgreSQL: a change locks its memory by an advisory lock of its transaction, so that memories do not
+"""Stores memories on PostgreSQL. A change locks its memory by an advisory lock of its transaction, so memories do not
 wait for each other.
 """
 

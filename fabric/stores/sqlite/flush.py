@@ -142,7 +142,7 @@ def _list_run_writes(batches: Sequence[Batch], workspaces: Mapping[str, str]) ->
         (statements.RELEASE, [(wakes_at(batch), batch.run_id) for batch in batches if batch.release]),
         (statements.CLOSE_INBOX, [(batch.new_seq, batch.run_id) for batch in batches if is_over(batch)]),
         (
-            statements.ESCALATE,
+            statements.WRITE_REVIEW,
             [_review(change, batch, workspaces) for batch in batches for change in changes(batch)],
         ),
         (statements.SNAP, [_snapshot(batch, workspaces) for batch in batches if batch.snapshot is not None]),

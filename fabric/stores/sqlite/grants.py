@@ -1,5 +1,5 @@
-"""Shared budgets on SQLite: a few statements in one BEGIN IMMEDIATE transaction, so that reads are still true when
-it writes.
+"""Stores shared budgets on SQLite. A few statements make one BEGIN IMMEDIATE transaction, so that its reads are still
+true when it writes.
 
 There is one engine process a file, but a dead one leaves its grants behind, and a caller that is not the engine may
 read and set caps.
@@ -25,7 +25,9 @@ BUSY_S = 5.0
 
 
 class SharedFile(Counters):
-    """Base of the stores of shared state: a connection to the file, and the hint that a process wants to write."""
+    """Base of the stores of shared state. It has a connection to the file, and the hint that a process wants
+    to write.
+    """
 
     def __init__(self, path: Path | str, *, clock: Clock | None = None, busy_s: float = BUSY_S) -> None:
         super().__init__()
@@ -97,8 +99,8 @@ _WORST = (
 
 
 def _read_budget(db: sqlite3.Connection, scope: str, now: int, *, change: bool) -> Budget | None:
-    """Return a budget without spending older than an hour; ``change``: those windows are deleted, as any writer of
-    the budget must.
+    """Return a budget without spending older than an hour. ``change``: those windows are deleted, as any writer of the
+    budget must.
     """
     found = db.execute(_BUDGET, (scope,)).fetchone()
     if found is None:
@@ -153,8 +155,8 @@ def _settle(db: sqlite3.Connection, grants: Iterable[tuple[str, str, int]], now:
 
 
 def entry_fates(db: sqlite3.Connection, entries: Sequence[Entries]) -> list[BatchFate]:
-    """Return the fates of these entries in the transaction of ``db``: GRANT_GONE for one that reserves from a grant
-    that is not open.
+    """Return the fates of these entries in the transaction of ``db``. GRANT_GONE: the entry reserves from a grant that
+    is not open.
     """
     wanted = {one.grant_id for each in entries for one in each.reserved}
     asked = "SELECT id FROM fabric_grant WHERE state = 'open' AND id IN (SELECT value FROM json_each(?))"

@@ -209,8 +209,8 @@ class SqliteStore(Counters):
             db.execute(statements.RETIRE, {"name": incarnation, "now": self._now()})
 
     def retire_others(self, incarnation: str) -> None:
-        """End the lease of all other incarnations: for the holder of the data directory's lock, which proves that
-        they are gone.
+        """End the lease of all other incarnations. The caller has the data directory's lock, which proves that they are
+        gone.
         """
         with self._change() as db:
             db.execute(statements.RETIRE_OTHERS, {"name": incarnation, "now": self._now()})
@@ -296,7 +296,7 @@ class SqliteStore(Counters):
             return add_standings(map(_item, found), partial(self._holds, db))
 
     def _holds(self, db: sqlite3.Connection, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        """See ``deciders.Looks``."""
+        """See ``rows.Looks``."""
         self.count(statements=len(asked))
         return [db.execute(statements.HOLDS, one).fetchone()[0] for one in asked]
 

@@ -209,7 +209,7 @@ ON CONFLICT (run_id) DO UPDATE SET seq = excluded.seq, digest = excluded.digest,
 """
 CONSUME = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND input_id = ?"
 CLOSE_INBOX = "UPDATE fabric_inbox SET consumed_seq = ? WHERE run_id = ? AND consumed_seq IS NULL"
-ESCALATE = f"""
+WRITE_REVIEW = f"""
 INSERT INTO fabric_review (id, workspace_id, run_id, {", ".join(COLUMNS)}) VALUES ({", ".join("?" * (3 + len(COLUMNS)))})
 ON CONFLICT (id) DO UPDATE SET {REVIEW_CHANGED}
 """

@@ -1,6 +1,6 @@
 """Reads the next speaker and the changed context variables from a tool's result.
 
-A function returns ``Handoff``, ``Finish`` or ``Wrote``; another tool's declaration allows its JSON to have them.
+A function returns ``Handoff``, ``Finish`` or ``RoundWrote``; another tool's declaration allows its JSON to have them.
 """
 
 from __future__ import annotations

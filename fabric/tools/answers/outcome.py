@@ -1,4 +1,4 @@
-"""Ends of a tool call without a result: an error that the model may correct, or a failure of the call itself."""
+"""Ends a tool call without a result: by an error that the model may correct, or by the call's failure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ CODE_CHARS = 63
 
 
 def read_code(given: object) -> str:
-    """Return an error code as it is stored: text or a whole number, cut to 63 characters; empty for anything else."""
+    """Return an error code as it is stored: text or a whole number, cut to 63 characters. Empty: it is
+    anything else.
+    """
     if isinstance(given, bool) or not isinstance(given, str | int):
         return ""
     return clean_text(str(given)[:CODE_CHARS])[0].strip()

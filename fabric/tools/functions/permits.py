@@ -1,5 +1,5 @@
-"""Permits of the operator to fabrics: functions to call, commands to run as MCP servers, and environment variables
-to pass on.
+"""Reads the operator's permits to fabrics: functions to call, commands for MCP servers, and environment variables to
+pass on.
 
 Authors of fabrics may neither run code on this machine nor read its secrets, so all three are lists of the operator's
 (FABRIC_TOOLS, FABRIC_MCP_COMMANDS, FABRIC_TOOL_VARIABLES), empty unless set. Publication checks them, and so does the
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OPEN_END = "..."
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM")
-"""Variables that every command and every function gets: a program needs them to find its files, and none is a
+"""Variables that every command and every function gets. A program needs them to find its files, and none is a
 secret.
 """
 

@@ -119,8 +119,8 @@ class ProcessPool:
             self._room.release()
 
     def _take_child(self, environment: Mapping[str, str]) -> ChildProcess:
-        """Return an idle child with this environment, or a new one, for which an idle child of another environment
-        makes room.
+        """Return an idle child with this environment, or a new one. An idle child of another environment makes room for
+        it.
         """
         with self._lock:
             same = next((child for child in self._idle if child.environment == environment), None)

@@ -1,7 +1,6 @@
-"""Tools that are HTTP endpoints: they send the arguments under the call's idempotency key, and return the answer as
-the result.
+"""Calls tools that are HTTP endpoints, and reads pages from the hosts that a fabric allows.
 
-Reads a page from the hosts that a fabric allows.
+The arguments go out under the call's idempotency key, and the answer is the result.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _header_value = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
 
 
 async def call_endpoint(gate: Gate, permits: Permits, request: ToolRequest, deadline_s: float) -> JSON:
-    """Call the endpoint and return its answer, as ``result_of`` reads it.
+    """Call the endpoint and return its answer, as ``find_result`` reads it.
 
     An argument travels where ``places`` puts it; others in the JSON body of POST, PUT and PATCH, in the query of GET
     and DELETE. Raises ToolError for a 4xx, with the endpoint's words for the model; CallBroken for 5xx, 429, no

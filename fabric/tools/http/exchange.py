@@ -1,6 +1,6 @@
-"""One HTTP exchange for a tool: vetted, bounded in size and time, with errors in the tool's terms.
+"""Makes one HTTP exchange for a tool: vetted, bounded in size and time, with errors in the tool's terms.
 
-Turns the answer of an HTTP tool into the model's result, by a table of types and readings.
+The answer becomes the model's result by a table of types and readings.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def unread(seen: Exchange) -> Outcome:
 
 
 def _outcome(seen: Exchange) -> Outcome:
-    """Return the outcome of a request with an incomplete answer, by its status; a stream has a status before
-    anything is done.
+    """Return the outcome of a request with an incomplete answer, by its status. A stream has a status before anything
+    is done.
     """
     kind = media_type(seen.headers)
     if seen.status is None or kind == _STREAM_TYPE or is_json_lines(kind):
@@ -221,8 +221,8 @@ class EndpointAnswer:
 
 
 def find_result(answer: EndpointAnswer, where: str) -> JSON:
-    """Return an answer as the model gets it: JSON, the values of its lines, text, or a description of bytes; None
-    for an empty answer.
+    """Return an answer as the model gets it: JSON, the values of its lines, text, or a description of bytes. None: the
+    answer is empty.
 
     Raises ToolError for a web page and for unreadable JSON. A page leaves open whether the call was done: it may come
     from a proxy in front of the endpoint.
@@ -262,8 +262,8 @@ def _parse_unannounced(text: str) -> JSON:
 
 
 def _read_status(answer: EndpointAnswer) -> JSON:
-    """Return None, or the meaning of a status without a body besides "done": created (201), accepted but not done
-    yet (202), or a location.
+    """Return the meaning of a status without a body: created (201), accepted but not done yet (202), or a location.
+    None: it means "done".
     """
     if answer.status not in (201, 202) and not answer.location:
         return None

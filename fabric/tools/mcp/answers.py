@@ -1,6 +1,6 @@
 """Reads an MCP server's answers and listings: results for the model, or errors with their outcome.
 
-Reads the listings of an MCP server page by page, to the end or to a repeated page.
+A listing is read page by page, to the end or to a repeated page.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _is_left_out(part: JSON) -> bool:
 
 
 def _repeats(structured: JSON, parts: list[JSON]) -> bool:
-    """Return True where the structure repeats all parts: as its JSON, as its one value, or as the items of that
-    value.
+    """Return True where the structure repeats all parts. They are its JSON, its one value, or the items of
+    that value.
     """
     alone = [structured]
     if isinstance(structured, dict) and len(structured) == 1:

@@ -130,8 +130,8 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _EndedBody(httpx2.AsyncByteStream):
-    """A body of events with an end after its last one, where a server forgets its blank line; a bare message
-    declared as events is an event.
+    """A body of events with an end after its last one, where a server forgets its blank line. A bare message declared
+    as events is an event.
     """
 
     def __init__(self, body: _Bounded) -> None:
@@ -302,7 +302,7 @@ def _other(strange: list[JSON], listed: list[dict[str, JSON]], where: str) -> Ca
 
 
 class _Events(httpx2.AsyncByteStream):
-    """Events as the SDK may read them: whole ones, with the server's own messages, and the answer to the request
+    """Events as the SDK may read them. They are whole, with the server's own messages and the answer to the request
     alone.
     """
 

@@ -1,10 +1,7 @@
-"""Reads JSON-RPC messages of MCP servers before the SDK judges them. Sloppy messages with one meaning are read; one
-answer answers one request.
+"""Reads JSON-RPC messages of MCP servers, and repairs their results, before the SDK judges them.
 
-Repairs results of MCP servers for the SDK's strict models: a missing, null or odd field with a plain meaning
-loses no answer.
-
-The table ``SETTLED`` has the rules, by method. All other parts pass unchanged.
+Sloppy messages with one meaning are read; one answer answers one request. A missing, null or odd field with a plain
+meaning loses no answer. The table ``SETTLED`` has the rules, by method. All other parts pass unchanged.
 """
 
 from __future__ import annotations
@@ -75,7 +72,7 @@ def is_message(message: Mapping[str, JSON]) -> bool:
 
 
 def same_id(one: JSON, other: JSON) -> bool:
-    """Return True where two ids are of one request: some servers write a number as a text, or with a point."""
+    """Return True where two ids are of one request. Some servers write a number as a text, or with a point."""
     return not isinstance(one, bool) and one is not None and _plain(one) == _plain(other)
 
 
@@ -145,7 +142,9 @@ def _initialize(result: dict[str, JSON]) -> JSON:
 
 
 def _listing_repair(kind: str, one_by: Callable[[dict[str, JSON]], dict[str, JSON] | None]) -> Callable[[JSON], JSON]:
-    """Return a listing of that kind: a cursor that is no text is none, and an entry without its name is left out."""
+    """Return a repair for a listing of that kind. A cursor that is no text is none, and an entry without its name is
+    left out.
+    """
 
     def settle(result: dict[str, JSON]) -> JSON:
         listed = result.get(kind)

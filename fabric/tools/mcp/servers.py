@@ -33,15 +33,15 @@ SESSION = "fabric.tools.mcp.session"
 PAUSE_S, PAUSE_MAX_S = 0.5, 30.0
 """Seconds of the pause after the first failed beginning, doubled with each further one, up to the second number."""
 AGAIN_S = 2.0
-"""Least remaining seconds of a call for a repetition in a new session: a request without an answer may have been
-done.
+"""Least remaining seconds of a call for a repetition in a new session. A request without an answer may have
+been done.
 """
 SERVERS_MAX = 64
 """Largest number of sessions; the one that was unused for longest makes room for another."""
 
 
 async def _session_class() -> type[McpSession]:
-    """Return the class with the SDK, which takes about a second to import: not on the loop, which has other calls in
+    """Return the class with the SDK, whose import takes about a second. It runs off the loop, which has other calls in
     flight.
     """
     found: type[McpSession] = (await asyncio.to_thread(import_module, SESSION)).McpSession

@@ -1,7 +1,6 @@
-"""One session with an MCP server: a task of its own begins and ends it, since the task that entered an SDK context
-must leave it.
+"""Runs one session with an MCP server, and explains why one did not begin.
 
-Explains why a session with an MCP server did not begin.
+A task of its own begins and ends the session, since the task that entered an SDK context must leave it.
 """
 
 from __future__ import annotations
@@ -219,7 +218,7 @@ class McpSession:
             self._changed = True  # Notices since then are lost.
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    # -- on the loop, by whoever calls --
+    # -- on the loop, by the caller --
 
     async def _list(self, client: Client) -> None:
         self._changed = False

@@ -1,5 +1,4 @@
-"""An MCP server that is a command: its process, and its messages a line each (MCP "stdio" transport), bounded in
-size.
+"""Runs an MCP server that is a command (MCP "stdio" transport). Its messages are lines of bounded size.
 
 The SDK's own transport keeps a line whole however long it grows, so this one replaces it, under the SDK's session.
 The process leads a group of its own, which is killed with it. When this process is killed its standard input closes,
@@ -281,7 +280,7 @@ class _UnreadableLine(Exception):
 
 
 class _OutputLine:
-    """One line as it grows: the whole of it, or both ends of one that is longer than a message may be."""
+    """One line as it grows. A line that is longer than a message may be keeps only its two ends."""
 
     def __init__(self) -> None:
         self.head, self.tail, self.cut = bytearray(), b"", False

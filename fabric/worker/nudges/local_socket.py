@@ -30,7 +30,7 @@ _numbers = itertools.count(1)
 
 
 def socket_directory(data: Path) -> Path:
-    """Return the directory of a data directory's sockets: inside it, or in this user's temporary place where that
+    """Return the directory of a data directory's sockets. It is inside it, or in this user's temporary place where that
     path is too long.
 
     Raises OSError when neither is possible.

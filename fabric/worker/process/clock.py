@@ -1,10 +1,10 @@
-"""The time: the store's clock, continued by a monotonic clock of the machine.
+"""Tells the time: the store's clock, continued by a monotonic clock of the machine.
 
 Deadlines are instants that one process fixes and another one judges, and machines' clocks differ and jump. So all of
-them go by the database's clock: read with each heartbeat, or now and then by processes without one, and continued
-from there. A reading is not adopted at once: the shown time never goes back and is never more than a tenth faster or
-slower than real time, so a jump of the database's clock alone moves no deadline.
-Elapsed time, whatever the process or its machine did meanwhile.
+them go by the database's clock: read with each heartbeat, or now and then by processes without one, and continued from
+there. A reading is not adopted at once: the shown time never goes back and is never more than a tenth faster or slower
+than real time, so a jump of the database's clock alone moves no deadline. Elapsed time is measured through any pause of
+the process or its machine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def elapsed_s() -> float:
-    """Return seconds that continue while the process is stopped (SIGSTOP) and, where such a clock exists, while the
-    machine is suspended.
+    """Return seconds that continue while the process is stopped (SIGSTOP). Where such a clock exists, they also
+    continue while the machine is suspended.
 
     Linux's CLOCK_BOOTTIME counts both; CLOCK_MONOTONIC, used elsewhere, counts a stopped process but not a suspended
     machine. A virtual machine that is frozen from outside may see neither. (clock_gettime(2))
@@ -39,8 +39,8 @@ ROUND_TRIP_S = 1.0
 JUMP_S = 1.0
 """Seconds by which two clocks may differ between two readings."""
 UNSTEADY_S = 10.0
-"""Seconds after a jump in which leases are not judged: as long as a lease, so that every live worker has renewed its
-own.
+"""Seconds after a jump in which leases are not judged. They are as long as a lease, so that every live worker has
+renewed its own.
 """
 FRESH_S = 30.0
 """Seconds for which a process without a heartbeat uses one reading."""
@@ -58,8 +58,8 @@ SYSTEM_CLOCK = SystemClock()
 
 
 def moved_alone(moved_s: float, passed_s: float) -> bool:
-    """Return True if a clock that moved by ``moved_s`` in ``passed_s`` seconds was set: more than twice as far, or
-    back.
+    """Return True if a clock that moved by ``moved_s`` in ``passed_s`` seconds was set. It moved more than twice as
+    far, or back.
     """
     return moved_s > 2 * passed_s + JUMP_S or moved_s < -JUMP_S
 

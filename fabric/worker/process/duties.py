@@ -1,5 +1,5 @@
-"""Duties that one process at a time does now and then besides its runs: a thread that looks, and a row for each duty
-with its turn.
+"""Does duties besides runs now and then, each in one process at a time. A thread looks for work, and each duty has a
+row with its turn.
 
 The row only saves work: a duty is correct when two processes do it at once. Looking reads; only a process that finds
 work writes.
@@ -79,7 +79,9 @@ class DutyThread:
         self._stop.set()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Ask it to end, and wait: a duty under way goes on to its next commit, which its successor will find."""
+        """Ask the thread to end, and wait. A duty under way goes on to its next commit, which its successor
+        will find.
+        """
         self.end()
         if self._thread.is_alive():
             self._thread.join(timeout_s)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 TRIES = 10
 PAUSE_S = 0.02
-"""Seconds between two tries: a process that only looks has the lock for a moment, so a try that meets it is
+"""Seconds between two tries. A process that only looks has the lock for a moment, so a try that meets it is
 repeated.
 """
 

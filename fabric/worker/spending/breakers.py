@@ -1,5 +1,5 @@
-"""Circuit breakers of a process, and the spending of runs: checks each call with its breakers, and reports the
-result to them.
+"""Checks each call of a process with its circuit breakers, and reports the result to them. Does the same for the
+spending of runs.
 
 All processes share a breaker's rows (``guards.py``); ``core/breaker/passing.py`` decides the order of steps. A call
 with closed breakers, the usual case, goes out at once: it reads them in memory, where nothing is older than a second.
@@ -102,7 +102,7 @@ class Breakers:
         return None
 
     async def note_result(self, calling: BreakerRun, command: CallModel | CallTool, result: Result) -> Result:
-        """Return a result with the breaker that it probed; a failure also with the breakers' facts on it and on the
+        """Return a result with the breaker that it probed. A failure also has the breakers' facts on it and on the
         possible fallbacks.
         """
         guards, run, compiled = self._guards, calling.driver.run, calling.driver.compiled_fabric
@@ -115,8 +115,8 @@ class Breakers:
         return await _take_steps(guards, said, build_holder(*key), LEAST_PERMIT_S)
 
     def record_answer(self, key: Key, result: Result | None, calling: BreakerRun | None) -> None:
-        """Record a call's result after its run has taken it; None: no request was made, or another worker owns the
-        run by now.
+        """Record a call's result after its run has taken it. None: no request was made, or another worker owns the run
+        by now.
         """
         if met := self._met.pop(key, ()):
             self._say(key, report_end(met, result, None if calling is None else calling.driver.run))

@@ -1,5 +1,4 @@
-"""Requests grants from the database on a thread of its own: a slow claim must not delay money, and the loop never
-waits.
+"""Requests grants from the database on a thread of its own. So a slow claim delays no money, and the loop never waits.
 
 A request is repeated until it is answered: without the database no commit is possible, so no run can spend either.
 The desk also does work that no run requests: it returns grants that others want, reports earned retry tokens, and
@@ -26,9 +25,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 """Seconds between two looks for grants that others want back, while any is granted."""
 REAP_S = 10.0
-"""Seconds between two looks of a process for grants of dead ones; one that is about to refuse looks at once."""
+"""Seconds between two looks of a process for grants of dead ones. One that is about to refuse looks at once."""
 PATIENCE_S = 3.0
-"""Seconds of waiting for others to return idle grants: they look every second, and a grant is idle after one unused
+"""Seconds of waiting for others to return idle grants. They look every second, and a grant is idle after one unused
 second.
 """
 TRY_S = 0.25

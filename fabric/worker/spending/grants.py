@@ -57,7 +57,7 @@ class GrantClient(Protocol):
         ...
 
     def close(self, grant_ids: Sequence[str]) -> None:
-        """Close grants: nothing more is reserved from them, and their settled amount goes to the budget, now or at a
+        """Close grants, so that no call reserves from them. Their settled amount goes to the budget, now or at a
         reaper's look.
         """
         ...
@@ -204,8 +204,8 @@ class GrantBook:
             self._ask(scope, held, needed=True)
 
     def _ahead(self, scope: str, held: _Scope) -> None:
-        """Request the next chunk when half of the last one is used; near the cap, where a chunk is one reservation,
-        only when it is needed.
+        """Request the next chunk when half of the last one is used. Near the cap a chunk is one reservation, and is
+        requested only when it is needed.
         """
         spendable = self._spendable(held)
         if held.asking or not spendable:

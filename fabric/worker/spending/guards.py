@@ -1,5 +1,5 @@
-"""A process's view of the guard rows that all processes share: unreported counts, and rows with the time of their
-reading.
+"""Keeps a process's view of the guard rows that all processes share: unreported counts, and rows with their reading
+time.
 
 Counts are reported at most every 250 ms, together; rows in memory are never older than a second. Each decision goes
 to the database alone: a change is one conditional update on the generation that was seen, and the permits of probes

@@ -1,11 +1,9 @@
-"""One process's part in the shared state: its book of grants, its retry tokens, its circuit breakers, and their
-changes with each batch.
+"""Holds one process's part in the shared state: its grants, retry tokens and circuit breakers, with each batch's
+changes.
 
-Belongs to the loop thread, except ``stop``. The desk, which queries the database, begins with the first want: a
-process whose runs share nothing makes no query.
-
-Retry tokens that runs share: first attempts earn in memory, a retry takes one from the database with the earned
-ones.
+Belongs to the loop thread, except ``stop``. The desk, which queries the database, begins with the first want: a process
+whose runs share nothing makes no query. First attempts earn shared retry tokens in memory; a retry takes one from the
+database with the earned ones.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def drills_abort(rows: QuerySet[Drill], *, by: str, why: str) -> int:
     return left.update(status=Status.ABORTED, ended_at=database_us(), stopped_by=by, why=why)
 
 
-# -- what whoever conducts has to know and to say ----------------------------------------------------------------------
+# -- what the conductor knows and reports ------------------------------------------------------------------------------
 
 
 def drills_wait(mode: str = VIRTUAL) -> bool:
@@ -162,7 +162,7 @@ def drills_interrupt(mode: str = VIRTUAL) -> int:
 
 
 def drill_overdue(holder: str, seconds: float) -> bool:
-    """End the drills that a process has run for too long, beyond a live one's cap; return True if there were any."""
+    """End the drills that a process has run for too long, beyond a live one's cap. Return True if there were any."""
     late = database_us() - round(seconds * 1_000_000)
     may = Coalesce(F("cap_s"), 0) * 1_000_000
     stuck = Drill.objects.filter(status=Status.RUNNING, holder=holder, started_at__lt=late - may)

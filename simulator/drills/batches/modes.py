@@ -1,6 +1,6 @@
 """Executes a stored drill according to its mode, as a cell or a scenario.
 
-Plays the scenario of a stored drill in simulated time, and returns the columns of its row.
+A scenario is played in simulated time; the result is the columns of the drill's row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A journal on its way into a scenario: the calls that went out, what is to strike each, and what cannot be
-repeated.
-"""
+"""Reads a journal for a scenario: the calls that went out, the strike on each, and what cannot be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capturing: a run that met failures becomes a scenario that makes them happen again, in the same work, in the same
+"""Captures a run that met failures as a scenario. The scenario makes them happen again, in the same work and the same
 tier.
 """
 
@@ -44,8 +44,8 @@ class Captured:
 
 
 def scenario_capture(*, actor: Actor, run_id: str, name: str = "") -> Captured:
-    """Keeps the failures of a run as a scenario: its request and documents, its tier, and a disturbance for each call
-    that failed.
+    """Keeps the failures of a run as a scenario. It has the run's request, documents and tier, and a disturbance for
+    each failed call.
 
     ``name``: without it one is made of the run's id. Raises Refused: not_found, conflict (nothing of it can be made to
     happen again; it was erased; the name is taken), invalid (a name that is none), forbidden.

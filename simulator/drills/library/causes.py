@@ -272,8 +272,8 @@ def _read_repetition(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> No
 
 
 def _went_round(how: str) -> Deciding:
-    """Agents that handed on in a circle do so again, all the time; ``the_same`` words beat news, which the hop limit
-    stops as well.
+    """Let agents that handed on in a circle do so again, all the time. ``the_same`` words beat news, which the hop
+    limit stops as well.
     """
 
     def strike(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:

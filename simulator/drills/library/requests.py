@@ -1,6 +1,6 @@
-"""Asking for drills that play a scenario: one for each tier, in simulated time.
+"""Requests drills that play a scenario: one for each tier, in simulated time.
 
-Digest of everything that a scenario's verdict depends on: another digest makes the verdict stale.
+A digest covers everything that a scenario's verdict depends on: another digest makes the verdict stale.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def scenario_ask(
     ``parameters``: in place of the scenario's own. ``seed``: without it the scenario's own. ``number``: of the
     revision; without it the published one. A tier in which the scenario waits or runs already is left out. ``wake``:
     called when the rows are there.
-    ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``live_asking``.
+    ``mode``: ``virtual``, or ``live`` on this installation, with the caps of ``how_asked``.
     Raises Refused: not_found, invalid (a tier that the scenario does not have; parameters that do not fit, or an agent
     that the fabric has not; live, a fault that cannot be), conflict, forbidden, and of live ones unavailable.
     """
@@ -93,9 +93,7 @@ def scenario_ask(
 
 
 def fits(page: RevisionPage, scenario: Scenario, parameters: Mapping[str, Scalar]) -> None:
-    """Refused invalid, a sentence for each mistake, for parameters that are none of the scenario's, and for agents that
-    the fabric has not.
-    """
+    """Refuse, with a sentence for each mistake, parameters that the scenario lacks and agents that the fabric lacks."""
     from simulator.scenarios.play.player import prepare_scenario  # It loads the engine and its world.
 
     try:
@@ -193,7 +191,7 @@ SAID = {"name": "a", "title": "a", "description": "a", "tags": (), "contribution
 
 
 def scenario_covers(spec: FabricSpec, scenario: Scenario, overrides: Mapping[str, Scalar], tier: Tier) -> str:
-    """128 bits in hex over the scenario with its parameters, the fabric, every ladder of the tier, and the engine's
+    """Return 128 bits in hex over the scenario with its parameters, the fabric, the tier's ladders, and the engine's
     version.
 
     Titles and seeds are left out: a verdict is about what is disturbed, and in what.

@@ -1,6 +1,4 @@
-"""The scenarios that a workspace has: those that are shipped, and its own; and what they were last seen to show of a
-fabric.
-"""
+"""Lists the scenarios of a workspace, shipped ones and its own, with their last result in a fabric."""
 
 from __future__ import annotations
 
@@ -104,7 +102,7 @@ def _rows(actor: Actor) -> QuerySet[StoredScenario]:
     rows = StoredScenario.objects.filter(workspace_id=actor.workspace_id)
     if not actor.narrow and actor.may(Right.CONTENTS):
         return rows
-    # What was captured holds the request and the documents of its run: it is there for who may read that.
+    # A captured scenario has the request and the documents of its run: only their readers may see it.
     readable = Run.objects.filter(match_visible(actor, Run), read_by(actor, Run)).values("id")
     return rows.filter(Q(captured_from="") | Q(captured_from__in=readable))
 
@@ -138,8 +136,8 @@ Shown = Mapping[tuple[str, Tier], DrillView]
 
 
 def scenarios_shown(actor: Actor, fabric: str, name: str = "", mode: str = VIRTUAL) -> tuple[Shown, Shown]:
-    """The newest drill of each scenario in a fabric and a tier that came to an end, and the one that waits or runs, of
-    one mode. ``name``: of one scenario only.
+    """Return the newest ended drill of each scenario in a fabric and a tier. Return also the one that waits or runs.
+    Both are of one mode. ``name``: of one scenario only.
     """
     rows = Drill.objects.filter(match_visible(actor, Drill), fabric__name=clean_text(fabric)[0], mode=mode)
     rows = rows.filter(scenario=clean_text(name)[0]) if name else rows.exclude(scenario="")

@@ -1,15 +1,13 @@
-"""Live drills in the installation itself: its own workers, broker, database and clock.
+"""Drills cells live in the installation itself: its own workers, broker, database and clock.
 
-1. Failures come from the drills' provider (``seam``).
-2. A drill has a fabric of its own in the workspace of drills, in two revisions that differ only in the options of
-   that provider.
-3. One run is undisturbed, one meets the failure, all effects are reverted, and one more run is undisturbed.
-4. The driving code only reads rows: if it is killed, the next conductor ends its runs.
-
-Copies a fabric for the drills' own provider, which answers in place of all its models.
-
-Everything else stays its own. Prices stay, so that a run's meter counts as usual. Each drill's endpoints have names
-of their own, so that its effects on shared state (circuit breakers, retry tokens, a Retry-After) meet no other run.
+1. Failures come from the drills' provider (``live/provider.py``), which answers in place of all models of a copied
+   fabric.
+2. A drill has a fabric of its own in the workspace of drills, in two revisions that differ only in the options of that
+   provider. Everything else is the original's: prices stay, so that a run's meter counts as usual.
+3. Each drill's endpoints have names of their own, so that its effects on shared state (circuit breakers, retry tokens,
+   a Retry-After) meet no other run.
+4. One run is undisturbed, one meets the failure, all effects are reverted, and one more run is undisturbed.
+5. The driving code only reads rows: if it is killed, the next conductor ends its runs.
 """
 
 from __future__ import annotations
@@ -55,8 +53,8 @@ LOOK_S = 0.1
 PRIORITY = "low"
 """Priority of its runs: real runs come first."""
 SETTLED_S = 1.5
-"""Seconds until every worker knows that a breaker was closed: a process's view of shared rows is at most a second
-old.
+"""Seconds until every worker knows that a breaker was closed. A process's view of shared rows is at most a
+second old.
 """
 LOOKS_UP = frozenset({FailureType.TOOL_LOOP, FailureType.NO_PROGRESS})
 """Failures that call a tool which finds nothing."""
@@ -98,7 +96,7 @@ class LiveDrill:
     """Begin, on the monotonic clock, seconds."""
     work: Work = field(default_factory=Work)
     abort: Callable[[int, float], str] = lambda cost, seconds: ""
-    """Returns why the disturbed run is to be stopped at a cost (micro-dollars) and age (seconds); empty if it may go
+    """Returns why the disturbed run is to be stopped at a cost (micro-dollars) and age (seconds). Empty if it may go
     on.
     """
     runs: dict[str, str] = field(default_factory=dict)

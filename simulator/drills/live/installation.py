@@ -1,6 +1,6 @@
 """Drills cells on real workers, a real broker, database and clock, in a temporary installation.
 
-Failures come from the provider seam.
+Failures come from the provider that ``PROVIDER`` names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def drilled_live(spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], db
 def drill_live(
     made: Site, spec: FabricSpec, cells: Sequence[tuple[FailureType, Tier]], *, done_s: float = DONE_S
 ) -> list[Cell]:
-    """Run the cells of a fabric together on a site whose provider is ``PROVIDER``; judge each by the fabric's own
+    """Run the cells of a fabric together on a site whose provider is ``PROVIDER``. Judge each by the fabric's own
     table.
 
     No person answers: a run that opens a review has shown its cell's promise up to there. Raises TimeoutError for a

@@ -29,7 +29,7 @@ class Play:
     seconds: float
     """Duration in seconds, by the clock of the caller."""
     body: Mapping[str, JSON]
-    """Further results (``driving_scenarios.body_of``)."""
+    """Further results (``modes.build_body``)."""
     journal: Callable[[], str]
     """Returns its record, as chaostoolkit writes it. Raises Refused without one."""
 

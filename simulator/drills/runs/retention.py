@@ -76,7 +76,7 @@ def drill_runs_erase(one: Drill) -> bool:
         Family.objects.filter(root_run_id__in=ids).delete()
         for run in Run.objects.filter(id__in=ids).order_by("id"):
             values_erase(run.id)
-            # Who exported it has a checkpoint that names it: this line says where it went.
+            # A person who exported it has a checkpoint that names it: this line says where it went.
             actor = system_actor(run.workspace_id)
             audit_record(actor=actor, act=Act.RUN_ERASED, subject=run.id, drill=one.id, events=run.last_seq, whole=True)
         fabrics = set(Run.objects.filter(id__in=ids).values_list("fabric_id", flat=True))

@@ -1,8 +1,7 @@
 """Writes the runs of virtual drills into the database as ordinary runs, in the workspace of drills.
 
-Their instants are those of the virtual clock. No worker ever claims them: their queue does not exist, and nothing
-wakes them.
-Results of an executed drill, in any mode.
+Their instants are those of the virtual clock. No worker ever claims them: their queue does not exist, and nothing wakes
+them. The results of an executed drill have one form in any mode.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class KeptRuns:
 
 
 def build_names(one: Drill) -> WorldNames:
-    """Return the names of a drill's runs, by its id, in the workspace of drills, which is made the first time."""
+    """Return the names of a drill's runs, by its id. The workspace of drills is made the first time."""
     return WorldNames(one.id, drills_workspace_ensure(one.workspace_id))
 
 
 def build_kept_runs(one: Drill, title: str, spec: FabricSpec, before: World, world: World | None) -> KeptRuns:
-    """Return the runs to keep of a drill whose worlds use ``names_of``.
+    """Return the runs to keep of a drill whose worlds use ``build_names``.
 
     ``world``: the disturbed one, which also has the run after; None without one.
     """

@@ -1,8 +1,7 @@
-"""Services for people who manage schedules of drills. ``schedules_due`` requests the drills.
+"""Manages schedules of drills for people, and requests the drills of due ones (``schedules_ask``).
 
-Requests the drills of due schedules, once for each instant, even if many processes look at one moment.
-
-Missed instants are requested once together.
+Drills of a due schedule are requested once for each instant, even if many processes look at one moment. Missed instants
+are requested once together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads drills: a fabric's coverage, one drill, and the newest ones.
 
-Masks a drill for readers without the right to contents: decisions and times stay, sentences that may quote a
-content go.
+A reader without the right to contents gets a masked drill: decisions and times stay, sentences that may quote a content
+go.
 """
 
 from __future__ import annotations

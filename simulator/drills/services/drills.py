@@ -62,7 +62,7 @@ def drill_ask(
     """Start drills of cells: named ones, ``all``, or those without a fresh verdict (``stale``).
 
     Waiting or running cells are left out. ``number``: of the revision; default: the published one. ``seed``: of each
-    drill; by default drawn. ``mode``: ``virtual``, or ``live`` with the caps of ``live_asking``. ``wake``: called
+    drill; by default drawn. ``mode``: ``virtual``, or ``live`` with the caps of ``how_asked``. ``wake``: called
     when the rows are written; it may fail: the conductor looks by itself. Raises Refused: forbidden, not_found, invalid
     (cells, seed, mode, cap), conflict (nothing to drill, or the drill stop is pulled), live: unavailable (no worker).
     """

@@ -1,8 +1,7 @@
-"""Behaviours of a model over the protocol: scripted agents that work, and one function for each misbehaviour.
+"""Plays a model's behaviours over the protocol: scripted agents that work, and one function for each misbehaviour.
 
-Where a turn has no place for it (a loop where no tool is on offer, a plan where a critique is wanted), the
-well-behaved agent answers.
-The scripted agents over the protocol.
+Where a turn has no place for it (a loop where no tool is on offer, a plan where a critique is wanted), the well-behaved
+agent answers.
 """
 
 from __future__ import annotations
@@ -206,7 +205,7 @@ def cost_spike(turn: Turn) -> Step:
 
 
 def spender(many: int, usage: tuple[int, int]) -> Saying:
-    """Return a behaviour that makes so many calls, billed for so many tokens in and out, and then does its work."""
+    """Return a behaviour that makes so many calls, billed for so many tokens in and out. Then it does its work."""
 
     def say(turn: Turn) -> Step:
         if turn.tools and turn.number < many:

@@ -1,6 +1,6 @@
-"""Names that a request may have: of tools on offer, and of calls in its history.
+"""Checks names in a request: of tools on offer, and of calls in its history.
 
-Makes a rule: for each protocol a function of the request's body that yields the faults in it.
+A rule has a function for each protocol, from the request's body to the faults in it.
 """
 
 from __future__ import annotations

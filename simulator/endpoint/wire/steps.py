@@ -1,6 +1,7 @@
-"""A step is the endpoint's answer to one request. There is a constructor for each kind of answer and misbehaviour.
+"""Makes steps: a step is the answer to one request, with a constructor for each kind of answer and
+misbehaviour.
 
-A model's answer, before a protocol gives it a form: text, reasoning, calls, finish reason, usage.
+A model's answer, before a protocol gives it a form, has text, reasoning, calls, finish reason and usage.
 """
 
 from __future__ import annotations
@@ -122,13 +123,13 @@ class Step:
     the answer is no stream.
     """
     pieces: tuple[bytes, ...] | None = None
-    """The events of a stream, sent one after another instead of the body; see ``streaming``."""
+    """The events of a stream, sent one after another instead of the body; see ``wire/streams.py``."""
     every_s: float = 0.01
     """Seconds between the bytes of a trickle."""
     delay_s: float = 0.0
     """Seconds before the first byte."""
     answer: SimulatedAnswer | None = None
-    """The answer, in place of ``body``, for any protocol; ``rendering`` gives it its form."""
+    """The answer, in place of ``body``, for any protocol; ``player.render_step`` gives it its form."""
 
 
 def call(tool: str, args: Any, call_id: str = "call-1") -> dict[str, Any]:

@@ -1,13 +1,8 @@
-"""Rules of answers in the simulator: invariants of streamed and typed ones, planted bugs, and draws.
+"""Checks answers in the simulator: streamed and typed ones. Has planted bugs and draws for the swarm too.
 
-They are counted anew from the facts alone.
-Invariants of typed data (see ``invariants.py``), read from journaled contents by an implementation of its own.
-Planted bugs about streamed answers.
-
-Draws for some fabrics of the swarm: output schemas, planned calls, memories in which the last write wins, tool
-rules.
-
-A generator of their own draws them, so that fabrics without them stay unchanged.
+Invariants are counted anew from the facts alone, and typed data is read from journaled contents by an implementation of
+its own. For some fabrics of the swarm it draws output schemas, planned calls, memories in which the last write wins,
+and tool rules. A generator of its own draws them, so that fabrics without them stay unchanged.
 """
 
 from __future__ import annotations
@@ -113,7 +108,7 @@ def _works(step: Any) -> bool:
 def _whose(seen: WatchedRun, run: Run, step: Any) -> str:
     """Return the author of a step's work: its brief's worker, the aggregator, or the finalizer."""
     topology = seen.compiled.spec.topology
-    if step.turn is not None and step.turn.choices:  # Who decides a debate promises no data.
+    if step.turn is not None and step.turn.choices:  # An agent that decides a debate promises no data.
         return ""
     if _works(step):
         return str(run.stages[Stage.FAN_OUT].agents[step.branch] if step.turn is None else step.turn.agent)

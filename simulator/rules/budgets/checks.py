@@ -1,14 +1,10 @@
-"""Rules of a run's budget in the simulator: invariants of caps and rates, planted bugs, and draws.
+"""Checks a run's budget in the simulator: caps and rates (docs/specification/budgets.md). Has planted bugs and draws
+for the swarm too.
 
 Spending of the run, each stage and each agent is counted anew from the facts alone. It is compared with the fabric's
-caps, and the caps that people raised.
-
-Invariants of a run's rate of spending (docs/specification/budgets.md).
-
-Recent spending is summed anew, from the facts alone and to the microsecond: the program's own sums may contain up to
-one bucket more.
-Planted bugs about bills that differ from the reservation.
-Draws limits on a run's rate of spending for fabrics of the swarm, and worlds that know the usual rate.
+caps, and the caps that people raised. Recent spending is summed to the microsecond: the program's own sums may contain
+up to one bucket more. Planted bugs are about bills that differ from the reservation. Draws limit the rate of some
+fabrics, in worlds that know the usual rate.
 """
 
 from __future__ import annotations

@@ -1,23 +1,11 @@
-"""Rules of calls in the simulator: invariants, planted bugs, and draws.
+"""Checks calls in the simulator (S2; docs/specification/agent-step.md). Has planted bugs and draws for the swarm too.
 
-References are read and resolved anew.
-
-Invariants of a call's attempts, and of a call that is repeated after a person's approval.
-
-They are counted anew from the facts alone.
-
-Invariants of calls and personas (see ``invariants.py``; S3 "Persona constraints").
-
-They are judged anew, part by part of a capability.
-
-Invariants of calls that need a review (see ``invariants.py``; S2; docs/specification/agent-step.md).
-
-Each rule of the swarm's tools has a second implementation in Python.
-Planted bugs of a call's attempts, and of a call that is repeated after a person's approval.
-
-Draws caps and personas of single agents of the swarm.
-
-Each has a generator of its own, so that fabrics without them stay unchanged.
+1. References are read and resolved anew. Attempts, and calls repeated after a person's approval, are counted anew from
+   the facts alone.
+2. Personas are judged anew, part by part of a capability (S3 "Persona constraints").
+3. Each rule by which the swarm's tools need a review has a second implementation in Python.
+4. Draws give single agents caps and personas. Each has a generator of its own, so that fabrics without them stay
+   unchanged.
 """
 
 from __future__ import annotations

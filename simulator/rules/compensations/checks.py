@@ -1,7 +1,4 @@
-"""Rules of compensation in the simulator: invariants of calls that change the world, and planted bugs.
-
-Planted bugs about calls that change the world.
-"""
+"""Checks compensation in the simulator: calls that change the world. Has planted bugs too."""
 
 from __future__ import annotations
 

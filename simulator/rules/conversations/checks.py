@@ -1,7 +1,6 @@
-"""Rules of conversations in the simulator: invariants and planted bugs (docs/specification/topologies.md).
+"""Checks conversations in the simulator (docs/specification/topologies.md). Has planted bugs too.
 
-The speaker is chosen anew from the journal (``derivation/speakers.py``).
-Planted bugs of conversations.
+The speaker is chosen anew from the journal (``simulator/rules/facts/speakers.py``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Rules of decisions in the simulator: invariants, planted bugs, and draws of single stages.
+"""Checks decisions in the simulator, and the reasons that people read. Has planted bugs and draws for the swarm too.
 
-Derives each decision anew from the facts before it (``fabric.auditor``), and compares it with the record.
-Invariants of the reasons that people read (see ``invariants.py``).
-Planted bugs of the records of decisions.
-Draws different deadlines, counts, detectors, waits, retries and cells for single stages of some fabrics.
+Each decision is derived anew from the facts before it (``fabric.auditor``), and compared with the record. Draws give
+single stages of some fabrics different deadlines, counts, detectors, waits, retries and cells.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Damages journals, snapshots and announced answers, mixes program versions, and checks the consequences.
 
 Damage is done to the contents of a claim, not to the store. So the next claim finds the journal whole, and a released
-run must continue.
-Planted bugs about claimed, quarantined, paused, resumed and compensated runs.
+run must continue. Planted bugs are about claimed, quarantined, paused, resumed and compensated runs.
 """
 
 from __future__ import annotations
@@ -48,7 +47,9 @@ from simulator.stores.memory import journal as memory_store
 CADENCES = (Cadence(), Cadence(on_release=1, while_owned=9), Cadence(on_release=5, while_owned=40))
 """Intervals of a seed's snapshots: the product's, or short ones, so that short runs have snapshots too."""
 NOTICE_US = 6 * US
-"""Longest time for which an answer may be unknown to its run's owner: a sweep, and an absence of the store."""
+"""Longest time for which an answer may be unknown to its run's owner. It covers a sweep, and an absence of
+the store.
+"""
 
 
 def cadence(seed: int) -> Cadence:
@@ -233,7 +234,7 @@ def says_why(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
 
 @register_check("call_issued")
 def within_the_caps(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
-    """Calls are issued only within the caps of the run; the last tenth of its events is reserved for its end."""
+    """Calls are issued only within the caps of the run. The last tenth of its events is reserved for its end."""
     limits = seen.compiled.spec.policy.limits
     if event.seq > limits.run_events * 9 // 10:
         return f"it is event {event.seq} of at most {limits.run_events}"
@@ -289,7 +290,7 @@ def is_mixed(processes: int, seed: int) -> bool:
 
 
 def as_sent(world: SeenWorld, given: InboxInput) -> tuple[bytes, int]:
-    """Return body and format of an inbox row: in a mixed fleet some are the next version's, and some hide it."""
+    """Return body and format of an inbox row. In a mixed fleet some are the next version's, and some hide it."""
     if not world.mixed or world.rng.random() < 0.7:
         return INBOX.dump_json(given), INBOX.format_of(given)
     world.sometimes["newer_input"] += 1

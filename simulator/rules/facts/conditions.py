@@ -1,11 +1,8 @@
-"""The simulator judges the conditions of a graph's rules by code of its own (docs/specification/topologies.md).
+"""Judges the conditions of a graph's rules by code of its own, and finds the retry targets of failed turns.
 
-It shares their JSON with ``fabric/core/graph/conditions.py``, and nothing else.
-
-The simulator finds again from the journal where a failed turn leads back to: retry targets and the turns that they have
-left.
-
-The rules are in docs/specification/topologies.md; the counts are its own.
+The rules are in docs/specification/topologies.md. It shares their JSON with ``fabric/core/graph/conditions.py``, and
+nothing else. Retry targets, and the turns that they have left, are found again from the journal; the counts are its
+own.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def step_before(seen: WatchedRun, opened: Any) -> str:
 
 
 def state_bytes(value: Any) -> bytes:
-    """Return a state in one fixed form, the order of its mappings included: equal bytes mean equal states to a
+    """Return a state in one fixed form, the order of its mappings included. Equal bytes mean equal states to a
     decision.
     """
     return _state_json(value).encode()

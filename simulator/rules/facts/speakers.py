@@ -1,4 +1,4 @@
-"""The simulator chooses the next speaker again from the journal: it walks the rules of the graph a second time
+"""Chooses the next speaker again from the journal: walks the graph's rules a second time
 (docs/specification/topologies.md).
 
 It shares the written graph with ``fabric/core/graph/conversation.py``, and nothing else. It believes the journal about
@@ -343,7 +343,7 @@ def _apply_changes(context: Mapping[str, JSON], changes: list[JSON]) -> dict[str
 
 
 def _wrote(seen: Speakers, turn: _Turn, call: _Call) -> JSON:
-    """Return the changes of context variables by a call: in its result, or in the arguments of the engine's
+    """Return the changes of context variables by a call. They are in its result, or in the arguments of the engine's
     own tool.
     """
     if not call.wrote_ref:

@@ -1,7 +1,4 @@
-"""Counts a run's spending and its changes to the world anew, from the facts alone.
-
-Tracks a run's changes to the world, counted anew from the facts alone.
-"""
+"""Counts a run's spending and its changes to the world anew, from the facts alone."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class Purse:
     """Largest bill above a reservation, by model."""
 
     def reserve(self, command_id: str, amounts: Amounts, whose: tuple[Keys, ...]) -> None:
-        """Reserve for a call or a child that begins. ``whose``: its caps, by ``keys_of``."""
+        """Reserve for a call or a child that begins. ``whose``: its caps, by ``build_keys``."""
         self.held[command_id] = amounts, whose
         for keys in whose:
             for key, amount in zip(keys, amounts, strict=True):

@@ -1,10 +1,7 @@
-"""Rules of gates in the simulator: invariants of judges and outputs, planted bugs, and draws.
+"""Checks gates in the simulator: judges and released outputs. Has planted bugs and draws for the swarm too.
 
-Planted bugs of judges and released outputs.
-
-Draws judges, an oracle, policies and guardrails for some fabrics of the swarm (docs/specification/gates.md).
-
-Each has a generator of its own, so that fabrics without them stay unchanged.
+Draws give some fabrics judges, an oracle, policies and guardrails (docs/specification/gates.md). Each has a generator
+of its own, so that fabrics without them stay unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Rules of budgets that runs share in the simulator: invariants after any death, and planted bugs.
+"""Checks the budgets that runs share in the simulator, after any death. Has planted bugs too.
 
-The sums are counted anew, from the store's rows and the journals' facts.
-
-Planted bugs of shared budgets: each removes one rule from outside, so that the simulator can prove that it
-notices.
+The sums are counted anew, from the store's rows and the journals' facts. Each planted bug removes one rule from
+outside, so that the simulator can prove that it notices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rules of memories in the simulator: invariants and planted bugs.
+"""Checks memories in the simulator. Has planted bugs too.
 
-The ledger is compared with the facts of all runs, counted anew (``changes.py``), and not with the engine's own fold.
-Planted bugs of memories.
+The ledger is compared with the facts of all runs, counted anew (``rules/facts/spending.py``), and not with the engine's
+own fold.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def truth(world: SeenWorld, seen: Iterable[WatchedRun]) -> Iterator[Found]:
 
 
 def _journaled_states(runs: Iterable[WatchedRun], spec: FabricSpec) -> dict[str, set[str]]:
-    """Return the states of each writing call to a memory of the fabric, by key: a parent may undo its child's
+    """Return the states of each writing call to a memory of the fabric, by key. A parent may undo its child's
     writes.
     """
     said: dict[str, set[str]] = {}

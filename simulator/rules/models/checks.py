@@ -1,13 +1,7 @@
-"""Rules of models in the simulator: invariants of circuit breakers and fallbacks, planted bugs, and draws.
+"""Checks circuit breakers and fallback models in the simulator. Has planted bugs and draws for the swarm too.
 
-Invariants of fallback models (see ``invariants.py``).
-
-Sources: docs/specification/failures.md column *failover*, 3 "no swap", 4 "Failover".
-
-Planted bugs of failover and of circuit breakers.
-
-Planted bugs of circuit breakers.
-Draws fabrics of the swarm whose circuit breakers stand only before named members of their scope.
+Sources: docs/specification/failures.md column *failover*, 3 "no swap", 4 "Failover". Draws give some fabrics circuit
+breakers that stand only before named members of their scope.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Invariants of repeated calls and errors (see ``invariants.py``).
+"""Checks repeated calls and errors, steps without progress, and takeovers in the simulator.
 
 They are counted anew from the facts alone, by docs/specification/protections.md.
-
-Invariants of steps without progress, and of takeovers (see ``invariants.py``).
-
-They are counted anew from the facts alone.
 """
 
 from __future__ import annotations

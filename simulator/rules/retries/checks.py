@@ -1,9 +1,7 @@
-"""Rules of retries in the simulator: invariants of nodes and tokens, planted bugs, and draws of layers.
+"""Checks retries of nodes and shared tokens in the simulator. Has planted bugs and draws for the swarm too.
 
-They are counted anew from the facts alone.
-Invariants of shared retry tokens (docs/specification/retries.md): in the store's answers, and in the journals.
-Planted bugs of retry layers.
-Draws fabrics of the swarm with retry layers: preset ``fabro`` with its options.
+They are counted anew from the facts alone: in the store's answers, and in the journals (docs/specification/retries.md).
+Draws give fabrics retry layers: preset ``fabro`` with its options.
 """
 
 from __future__ import annotations
@@ -163,7 +161,7 @@ TOKEN = 1_000
 
 
 class TokenWatch:
-    """A ``grant_ports.BucketStore`` that counts every answer anew. ``found`` is called with the name of a violated
+    """A ``ports.spending.BucketStore`` that counts every answer anew. ``found`` is called with the name of a violated
     rule.
     """
 
@@ -174,7 +172,7 @@ class TokenWatch:
         self._credited: dict[str, int] = {}
 
     def retry(self, asks: Sequence[TokenAsk], *, first_in_stage: bool) -> TokensLeft:
-        """See ``grant_ports.BucketStore``."""
+        """See ``ports.spending.BucketStore``."""
         self._earns(asks)
         left = self._store.retry(asks, first_in_stage=first_in_stage)
         for ask in asks if left.given else ():
@@ -182,7 +180,7 @@ class TokenWatch:
         return left
 
     def earn(self, asks: Sequence[TokenAsk]) -> None:
-        """See ``grant_ports.BucketStore``."""
+        """See ``ports.spending.BucketStore``."""
         self._earns(asks)
         self._store.earn(asks)
 
@@ -239,7 +237,7 @@ def retries_take_shared_tokens(seen: WatchedRun, event: Event, fact: Any, after:
 
 
 def _wanted_buckets(seen: WatchedRun, fact: Any) -> set[str]:
-    """Return the buckets of a retry: those of its call, or of the first model of a node that runs again."""
+    """Return the buckets of a retry. They are those of its call, or of the first model of a node that runs again."""
     if fact.kind == "retry_scheduled":
         return _buckets(seen, seen.run.pending[fact.command_id].issued)
     spec, step = seen.compiled.spec, seen.run.steps[fact.step_id]

@@ -1,15 +1,11 @@
-"""Rules of reviews in the simulator: invariants and planted bugs (docs/specification/reviews.md).
+"""Checks reviews in the simulator (docs/specification/reviews.md), and the questions of tools' servers. Has planted
+bugs too.
 
 1. A person does not approve their own work.
 2. Two reviewers are two people.
 3. A reviewer has the required roles at the moment of writing.
 
 They are counted from the facts alone, by an implementation of its own.
-Invariants of the questions that a tool's server asks a person (see ``invariants.py``).
-
-Planted bugs of reviews: the right to answer, and the questions of tools' servers.
-
-Planted bugs about the questions that tools' servers ask people.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from simulator.rules.facts.journals import WatchedRun, register_check
 
 @register_check("review_opened")
 def nobody_has_said_anything_yet(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
-    """A new review has no approval; two are required where the fabric says so, and no run waits for a follow-up."""
+    """A new review has no approval, and needs two where the fabric says so. No run waits for a follow-up."""
     seen.agreed[fact.review_id] = []
     if fact.item in ("follow_up", "quarantine"):
         return ""

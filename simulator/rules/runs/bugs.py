@@ -1,4 +1,4 @@
-"""Planted bugs: each removes one rule of the engine or the store, so that the simulator can prove that it notices.
+"""Plants bugs: each removes one rule of the engine or the store. So the simulator can prove that it notices.
 
 The production code has no hooks for this: a plant replaces a function in a module or a row in a table, and puts it
 back.

@@ -1,7 +1,7 @@
 """The rules of every run: small named functions over its committed journal (docs/specification/durability.md).
 
 Each takes the state so far, the next event and the state after it, and returns one sentence about an error, or
-nothing. ``@on`` names the event kinds of a check. ``judgements.py`` has the checks of decisions and people.
+nothing. ``@on`` names the event kinds of a check. ``rules/decisions/checks.py`` has the checks of decisions and people.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def agents_in_bounds(seen: WatchedRun, event: Event, fact: Any, after: Run) -> s
 
 
 def may_execute(seen: WatchedRun, command: Call, now: int) -> str:
-    """Return why a call may not go out: its intent is not committed, it has a result, or its time is over."""
+    """Return why a call may not go out. Its intent is not committed, it has a result, or its time is over."""
     if seen.attempts.get(command.command_id) != command.attempt:
         return "its intent is not in the journal"
     if command.command_id in seen.answered:

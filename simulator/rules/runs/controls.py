@@ -1,7 +1,4 @@
-"""Invariants of runs that people or protections stop (see ``invariants.py``).
-
-Invariants of runs that a protection stopped early (see ``invariants.py``), counted anew from the facts alone.
-"""
+"""Checks runs that people or protections stop, counted anew from the facts alone."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""Rules of topologies in the simulator: invariants of debates, procedures and teams, planted bugs, and draws.
+"""Checks debates, procedures and teams in the simulator. Has planted bugs and draws for the swarm too.
 
-They are counted anew from the journaled contents.
-Planted bugs of debates, procedures and teams.
-
-Draws teams, debates and procedures for the swarm's fabrics without a plain supervisor.
-
-Some teams take turns or pass on their brief (docs/specification/topologies.md). Each has a generator of its own, so
-that fabrics without them stay unchanged.
+They are counted anew from the journaled contents. Draws give fabrics teams, debates and procedures in place of a plain
+supervisor. Some teams take turns or pass on their brief (docs/specification/topologies.md). Each has a generator of its
+own, so that fabrics without them stay unchanged.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 2. Tools that read documents or calculate are the real ones.
 3. The virtual world's service does changes, under its keys. Any other tool reports success.
 4. Nothing leaves the process.
-Starts a run in the world of a drill after its disturbance, with its breakers and budgets.
-Reads the behaviour of a drill's run from its journal.
+5. After the disturbance one more run starts in the same world, with its breakers and budgets. Each run's behaviour is
+   read from its journal.
 """
 
 from __future__ import annotations

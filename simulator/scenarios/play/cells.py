@@ -1,6 +1,5 @@
-"""Drives one cell of the decision table through the production engine, and compares it with the table's promise.
-
-The run is in simulated time.
+"""Drives one cell of the decision table through the engine in simulated time, and compares it with the
+table's promise.
 """
 
 from __future__ import annotations
@@ -161,9 +160,7 @@ def drill_told(
 
 
 def _left_behind(world: World, before: World) -> str:
-    """Return the failure's effect on the run after it; empty for none, or for a circuit breaker, which is meant to
-    stay.
-    """
+    """Return the failure's effect on the run after it. Empty: none, or a circuit breaker, which is meant to stay."""
     why = steady.not_held_after(steady.list_after(world, before))
     return f"afterwards, once the failure is over: {why}" if why and not steady.held_by_a_breaker(world) else ""
 

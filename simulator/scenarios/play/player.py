@@ -1,6 +1,6 @@
 """Plays and judges a scenario in simulated time, and collects its results for the probes.
 
-Judges a played scenario: its decisions by the fabric's table, its strikes, and the steady state afterwards.
+It is judged by its decisions against the fabric's table, its strikes, and the steady state afterwards.
 """
 
 from __future__ import annotations

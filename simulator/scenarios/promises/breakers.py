@@ -1,11 +1,7 @@
-"""Circuit breakers in the judge's model, from docs/specification/README.md alone.
+"""Models circuit breakers for the judge, from docs/specification/README.md alone.
 
 It models only an endpoint that answers 503: counted failures, and answers between them. Only the bounds of waits are
-known.
-
-Names fabrics whose circuit breakers the failure itself moves in a way that the judge does not compute.
-
-A sentence each.
+known. Fabrics whose breakers the failure moves in a way that the judge does not compute are named, a sentence each.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The failing call in the judge's model: its target, breakers, retry tokens and remaining time.
+"""Models the failing call for the judge: its target, breakers, retry tokens and remaining time.
 
 It follows docs/specification/README.md ("Circuit breakers", "Failover", "Retry budget", "Deadlines"). It shares the
-fabric's fields with the engine, but no rule.
-
-Counts retry tokens for the judge, in thousandths (docs/specification/retries.md).
-
-There is a bucket of the run, and one of each provider's endpoint.
+fabric's fields with the engine, but no rule. Retry tokens are counted in thousandths (docs/specification/retries.md),
+in a bucket of the run and one of each provider's endpoint.
 """
 
 from __future__ import annotations
@@ -260,9 +257,7 @@ class CallLine:
         return Span(0.0, min(retry.cap_s, retry.base_s * retry.factor**spent))
 
     def _wait(self) -> Span | None:
-        """Return the wait for the breaker that refused the call, or for those that its probe opened; None without a
-        wait.
-        """
+        """Return the wait for the breaker that refused the call, or for those that its probe opened. None: no wait."""
         waits = [shield.measure_rest() for shield in self._in_the_way]
         known = [wait for wait in waits if wait is not None]
         if not known or len(known) < len(waits):

@@ -101,7 +101,7 @@ class Circumstances:
     in_doubt: Reaction = Reaction.ABORT
     """Direct reaction to a failure that reached the limit, in this tier."""
     blocked: bool = False
-    """True if a restart edge leads on from it, which it does not cross: this is a direct reaction as well."""
+    """True if a restart edge leads on from it, which it does not cross. This is a direct reaction as well."""
     person: Person = "reject"
     rounds: int = 2
     """Number of reviews about one failure before the run is aborted."""
@@ -178,8 +178,8 @@ class _Walk:
         self.line = None if given.calling is None else CallLine(given.calling)
 
     def is_over(self, *, gone: bool) -> bool:
-        """Return True if the failure does not come again: it is ``gone``, or another agent works, and no breaker is
-        in the way.
+        """Return True if the failure does not come again. It is ``gone``, or another agent works, and no breaker is in
+        the way.
         """
         if self.unheard:
             return False  # Silence takes the next rung, even if the failure is over.

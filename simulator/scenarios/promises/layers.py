@@ -1,10 +1,11 @@
 """Lists the rungs of a failure, with the layers of preset ``fabro`` around the cell.
 
-It implements docs/specification/retries.md a second time, beside ``fabric/core/spec/retry_layers``, from which the
+It implements docs/specification/retries.md a second time, beside ``fabric/core/spec/retry_layers.py``, from which the
 engine builds its ladders.
-Finds cells of single stages that no drill meets: each failure is drilled only in one stage.
-Computes whether a failed turn goes on by a rule of a graph, from the written rules (``derivation/speakers.py``).
-Bounded durations in seconds: waits are drawn, and the judge knows only their bounds.
+
+1. Cells of single stages that no drill meets are found: each failure is drilled only in one stage.
+2. A failed turn goes on by a rule of a graph as the written rules say (``simulator/rules/facts/speakers.py``).
+3. Durations are bounded, in seconds: waits are drawn, and the judge knows only their bounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Probes of a steady state, by name, and the tolerances that they are checked against.
+"""Lists the probes of a steady state by name, and the tolerances that they are checked against.
 
-Tolerances for probes of the steady state. Grammar and meaning are chaostoolkit's.
+Grammar and meaning of a tolerance are chaostoolkit's:
 
 1. A scalar: equal to it.
 2. A list of two: from one to the other, both included. A list of more (or of one): in it.

@@ -1,6 +1,6 @@
 """Defines a scenario: disturbances, work, steady state before and after, and abort conditions.
 
-It is written in TOML (``reading.py``).
+It is written in TOML (``toml.py``).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Abort(_Part):
     virtual_s: Annotated[FiniteFloat, Field(gt=0)] | None = None
 
     def explain_abort(self, cost_usd_micros: int, virtual_s: float) -> str:
-        """Return why a drill of this cost and duration is to be stopped, one sentence; empty if it may go on."""
+        """Return why a drill of this cost and duration is to be stopped, one sentence. Empty: it may go on."""
         if self.cost_usd_micros is not None and cost_usd_micros >= self.cost_usd_micros:
             return f"it has cost {cost_usd_micros} micro-dollars, and stops at {self.cost_usd_micros}"
         if self.virtual_s is not None and virtual_s >= self.virtual_s:

@@ -1,12 +1,12 @@
 """Builds the story of a drill from the journals of its runs, bounded, as JSON for its drawing.
 
-Instants are virtual seconds since the run was started. ``story_of`` takes the worlds of a cell or of a scenario;
-``told`` takes the events of any run.
+Instants are virtual seconds since the run was started. ``build_story`` takes the worlds of a cell or of a scenario;
+``story_of_run`` takes the events of any run.
 
 The story is ``{"undisturbed": {...}, "disturbed": {...}}``. Each run has ``total_s``, ``state``, ``cost_usd_micros``,
-``cap_usd_micros``, ``stages``, ``segments``, ``decisions``, ``moments``, ``folded`` (number of each left out). The
-undisturbed one has no decisions and no moments. Readers accept the absence of any of them.
-Lists the moments of a drilled run: its landmarks, each with the run's state then.
+``cap_usd_micros``, ``stages``, ``segments``, ``decisions``, ``moments``, ``folded`` (number of each left out). A moment
+is a landmark, with the run's state then. The undisturbed run has no decisions and no moments. Readers accept the
+absence of any of them.
 """
 
 from __future__ import annotations

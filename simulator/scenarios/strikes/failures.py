@@ -1,4 +1,4 @@
-"""A model fails in one way for each row of the decision table, as often as it is asked: by a fault of the catalogue.
+"""Makes a model fail in one way for each row of the decision table, by a fault of the catalogue.
 
 All else about the run is in order, so the decision is that row's. The scripted agents (``simulator/agents``) do the
 other work.

@@ -1,4 +1,4 @@
-"""A fabric is equipped with what faults need: an agent in a role, a tool, and a first call of it.
+"""Equips a fabric with what faults need: an agent in a role, a tool, and a first call of it.
 
 The drill says what it added. Scripted agents call no tools by themselves. So an agent that has a disturbed tool calls
 it in its first turn.

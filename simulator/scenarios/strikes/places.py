@@ -61,7 +61,7 @@ def build_places(spec: FabricSpec) -> Places:
 
 def _branch(spec: FabricSpec, worker: str) -> str:
     if is_conversation(spec.topology):
-        return "fan_out.0."  # Whoever speaks first.
+        return "fan_out.0."  # The first speaker.
     return next((f"fan_out.{n}." for n, name in enumerate(spec.topology.order()) if name == worker), "")
 
 

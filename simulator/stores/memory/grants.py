@@ -60,10 +60,10 @@ Key = tuple[str, str, int]
 
 
 class MemoryGrants:
-    """``grant_ports.GrantStore`` in dicts.
+    """``ports.spending.GrantStore`` in dicts.
 
     ``leased`` returns True while an incarnation has its lease, which the journal store knows. ``plants``: rules that
-    are left out (``grant_plants.IN_GRANTS``).
+    are left out (``rules.grants.checks.IN_GRANTS``).
     """
 
     def __init__(self, clock: Clock, leased: Callable[[str], bool], *, plants: frozenset[str] = frozenset()) -> None:
@@ -77,7 +77,7 @@ class MemoryGrants:
     def set_cap(
         self, scope: str, cap: int, *, workspace_id: str, hourly: bool = False, only_new: bool = False
     ) -> Budget:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             known = self._budgets.get(scope)
             if known is None:
@@ -100,12 +100,12 @@ class MemoryGrants:
         )
 
     def budgets(self, scopes: Sequence[str]) -> list[Budget]:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             return [self._read_budget(scope) for scope in scopes if scope in self._budgets]
 
     def take(self, incarnation: str, scope: str, *, grant_id: str, enough: int, chunk: int) -> Grant | Budget:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             if not self._leased(incarnation):
                 raise StoreUnavailable(f"the incarnation {incarnation!r} has no lease: nothing is granted to it")
@@ -130,7 +130,7 @@ class MemoryGrants:
         return [one for one in self._grants.values() if one.incarnation == incarnation and one.state in states]
 
     def keep(self, incarnation: str, amounts: Mapping[str, int]) -> None:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             for grant in self._select_grants(incarnation, "open"):
                 kept = amounts.get(grant.grant_id, grant.amount)
@@ -139,7 +139,7 @@ class MemoryGrants:
                     grant.amount, grant.wanted = kept, False
 
     def close(self, incarnation: str, grant_ids: Sequence[str]) -> list[str]:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             asked = [
                 one
@@ -178,7 +178,7 @@ class MemoryGrants:
         return sum(one.settled is None for one in self._reserved.get(grant.grant_id, {}).values())
 
     def reclaim(self, incarnation: str, scope: str) -> int:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             free = 0
             for grant in self._grants.values():
@@ -192,12 +192,12 @@ class MemoryGrants:
         return sum(one.amount if one.settled is None else one.settled for one in reserved)
 
     def list_wanted(self, incarnation: str) -> list[str]:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             return sorted(one.grant_id for one in self._select_grants(incarnation, "open") if one.wanted)
 
     def reserve(self, entries: Sequence[Entries]) -> list[BatchFate]:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             rules.distinct(entries)
             return [self._write(one) for one in entries]
@@ -242,7 +242,7 @@ class MemoryGrants:
                 _settle_one(of_grant[key], settlement)
 
     def list_reservations(self, grant_id: str) -> list[OpenReservation]:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             return [
                 OpenReservation(
@@ -257,7 +257,7 @@ class MemoryGrants:
             ]
 
     def reap(self) -> ReaperWork:
-        """See ``grant_ports.GrantStore``."""
+        """See ``ports.spending.GrantStore``."""
         with self._guard:
             settled = 0
             for grant in [one for one in self._grants.values() if one.state != "closed"]:

@@ -25,7 +25,7 @@ class _Guard:
 
 
 class MemoryGuards:
-    """``grant_ports.BucketStore`` and ``GuardStore`` in dicts."""
+    """``ports.spending.BucketStore`` and ``GuardStore`` in dicts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class MemoryGuards:
     # -- retry tokens --------------------------------------------------------------------------------------------------
 
     def retry(self, asks: Sequence[TokenAsk], *, first_in_stage: bool) -> TokensLeft:
-        """See ``grant_ports.BucketStore``."""
+        """See ``ports.spending.BucketStore``."""
         with self._lock:
             now = self._clock.now()
             judged = [(ask, *self._judge_token(ask, first_in_stage, now)) for ask in asks]
@@ -55,7 +55,7 @@ class MemoryGuards:
         return rules.token(level, credited_at, size=ask.size, earned=ask.earned, first_in_stage=first_in_stage, now=now)
 
     def earn(self, asks: Sequence[TokenAsk]) -> None:
-        """See ``grant_ports.BucketStore``."""
+        """See ``ports.spending.BucketStore``."""
         with self._lock:
             for ask in asks:
                 level, credited_at = self._bucket(ask)
@@ -64,7 +64,7 @@ class MemoryGuards:
     # -- guard rows ----------------------------------------------------------------------------------------------------
 
     def guards(self, keys: Sequence[tuple[str, str]]) -> list[GuardRow]:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             now = self._clock.now()
             return [self._row(scope, kind, now) for scope, kind in keys]
@@ -88,7 +88,7 @@ class MemoryGuards:
         )
 
     def tell(self, counts: Sequence[SignalCount]) -> None:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             now = self._clock.now()
             slot = rules.find_slot(now)
@@ -114,7 +114,7 @@ class MemoryGuards:
         keeps: bool = False,
         line: RunLine | None = None,
     ) -> bool:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             held = self._guards.setdefault((scope, kind), _Guard())
             if held.generation != generation or (holder and holder not in held.permits):
@@ -126,12 +126,12 @@ class MemoryGuards:
             return True
 
     def changes(self, scope: str, kind: str) -> list[GuardChanged]:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             return [change for key, change in self._changes if key == (scope, kind)]
 
     def permit(self, scope: str, kind: str, *, generation: int, holder: str, for_s: float, most: int = 1) -> bool:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             now, held = self._clock.now(), self._guards.get((scope, kind))
             if held is None or not held.generation or held.generation != generation:
@@ -143,7 +143,7 @@ class MemoryGuards:
             return True
 
     def give_up(self, scope: str, kind: str, *, holder: str) -> bool:
-        """See ``grant_ports.GuardStore``."""
+        """See ``ports.spending.GuardStore``."""
         with self._lock:
             held = self._guards.get((scope, kind))
             return held is not None and held.permits.pop(holder, None) is not None

@@ -314,7 +314,7 @@ class MemoryStore(Counters):
             return add_standings((item for _, _, item in sorted(found, key=lambda one: one[:2])), self._hold)
 
     def _hold(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        """See ``deciders.Looks``."""
+        """See ``rows.Looks``."""
         return [self.holds(name) for _, name in asked]
 
     def holds(self, name: str) -> str | None:

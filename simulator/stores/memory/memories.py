@@ -14,7 +14,7 @@ Ledger = tuple[str, str]
 
 
 class MemoryMemories:
-    """``memory_port.MemoryStore``."""
+    """``ports.memories.MemoryStore``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class MemoryMemories:
         """Ledger, place of the entry, and replaced version, by call."""
 
     def write(self, write: Write) -> MemoryWrote:
-        """See ``memory_port.MemoryStore``."""
+        """See ``ports.memories.MemoryStore``."""
         now, memory, change = self._clock.now(), write.memory, write.change
         if write.call_key in self._calls:
             return self._again(write.call_key)
@@ -44,13 +44,13 @@ class MemoryMemories:
         return MemoryWrote(entry=entry, found=found)
 
     def entries(self, fabric_id: str, memory: MemorySpec, key: str | None = None) -> list[Entry]:
-        """See ``memory_port.MemoryStore``."""
+        """See ``ports.memories.MemoryStore``."""
         held = self.ledgers.get((fabric_id, memory.name), [])
         stands = rules.select_standing(held, since=rules.find_since(memory, self._clock.now()))
         return [one for one in stands.values() if key in (None, one.key)]
 
     def find_made(self, call_key: str) -> tuple[Entry, int] | None:
-        """See ``memory_port.MemoryStore``."""
+        """See ``ports.memories.MemoryStore``."""
         if call_key not in self._calls:
             return None
         ledger, place, replaced = self._calls[call_key]
@@ -58,7 +58,7 @@ class MemoryMemories:
         return (entry, replaced) if entry.version else None
 
     def take_back(self, fabric_id: str, memory: str, call_key: str) -> bool:
-        """See ``memory_port.MemoryStore``."""
+        """See ``ports.memories.MemoryStore``."""
         now = self._clock.now()
         if call_key not in self._calls:
             never = Entry(key="", version=0, origin=Origin(at=now), call_key=call_key, undone_at=now)
@@ -71,7 +71,7 @@ class MemoryMemories:
         return bool(entry.version)
 
     def ledger(self, fabric_id: str, memory: str) -> list[Entry]:
-        """See ``world_store.WorldMemories``."""
+        """See ``contract.WorldMemories``."""
         return self.ledgers.get((fabric_id, memory), [])
 
     def _add(self, ledger: Ledger, entry: Entry, replaced: int) -> None:

@@ -35,7 +35,7 @@ ENDED = ("completed", "stopped", "aborted", "failed", "cancelled")
 
 @dataclass(slots=True)
 class Found:
-    """What is reported. All that stands before ``completed`` must be nought."""
+    """The report. All that stands before ``completed`` must be nought."""
 
     caps_broken: int = 0
     sums_wrong: int = 0
@@ -58,7 +58,7 @@ class Found:
     seconds: float = 0.0
 
     def faults(self) -> dict[str, int]:
-        """What is not nought and must be."""
+        """Return what is not nought and must be."""
         names = list(asdict(self))
         return {name: getattr(self, name) for name in names[: names.index("completed")] if getattr(self, name)}
 

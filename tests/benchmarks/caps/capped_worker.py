@@ -16,7 +16,7 @@ LEASE_S, BEAT_S, SWEEP_S = 2.0, 0.5, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a worker is told."""
+    """The orders of a worker."""
 
     db: str
     address: str

@@ -51,7 +51,7 @@ SELECT r.run_id, r.command_id, g.scope, r.amount, r.settled, r.reason FROM fabri
 """
 LOG = "CREATE TABLE bench_settled (run_id text, command_id text, grant_id text, was bigint, now bigint)"
 _LOGGED = "INSERT INTO bench_settled VALUES (NEW.run_id, NEW.command_id, NEW.grant_id, OLD.settled, NEW.settled)"
-# The database itself notes each settlement, whoever makes it.
+# The database itself notes each settlement, by any process.
 TRIGGERS = {
     "sqlite": [
         LOG,
@@ -67,7 +67,7 @@ TRIGGERS = {
 
 @dataclass(slots=True)
 class Found:
-    """What is reported. All that stands before ``calls`` must be nought."""
+    """The report. All that stands before ``calls`` must be nought."""
 
     caps_broken: int = 0
     """Looks that showed more spent and granted than a cap."""
@@ -100,7 +100,7 @@ class Found:
     calls_per_s: float = 0.0
 
     def faults(self) -> dict[str, int]:
-        """What is not nought and must be."""
+        """Return what is not nought and must be."""
         names = list(asdict(self))
         return {name: getattr(self, name) for name in names[: names.index("calls")] if getattr(self, name)}
 
@@ -157,7 +157,7 @@ class Site:
             self.found.sums_wrong += granted != held or (bool(hourly) and spent != windows)
 
     def lines(self, name: str) -> list[str]:
-        """What processes have left in a file."""
+        """Return what processes have left in a file."""
         file = self.folder / name
         return file.read_text().splitlines() if file.exists() else []
 

@@ -45,7 +45,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one process is to do."""
+    """The orders of one process."""
 
     db: str
     address: str
@@ -199,7 +199,7 @@ class Spender:
 
 
 def append(path: Path, line: str) -> None:
-    """One line, whole, whoever else writes to the file."""
+    """Write one whole line, though other processes write to the file."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, f"{line}\n".encode())

@@ -214,7 +214,7 @@ class Viewers:
         return int(self.ask(reach=seq, connections=connections)["at"])
 
     def counted(self, committed: dict[int, int]) -> dict[str, Any]:
-        """What they saw since they were last asked."""
+        """Return what they saw since they were last asked."""
         return self.ask(count=committed)
 
     def stop(self) -> None:

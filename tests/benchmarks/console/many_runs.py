@@ -1,4 +1,4 @@
-"""Made-up rows of runs, as many as wanted, in bounded memory: what pages at scale are tried on. They have no events and nobody owns them."""
+"""Made-up rows of runs, as many as wanted, in bounded memory: pages at scale are tried on them. They have no events and no owner."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def latencies_ms(viewers: Iterable[Viewer], committed: dict[int, int]) -> list[f
 
 
 def counted(viewers: Sequence[Viewer], committed: dict[int, int]) -> dict[str, Any]:
-    """What the viewers saw since they were last asked."""
+    """Return what the viewers saw since they were last asked."""
     times = latencies_ms(viewers, committed)
     firsts = sorted(viewer.first_ns / 1e6 for viewer in viewers)
     frames = sum(len(viewer.arrivals) for viewer in viewers)

@@ -27,7 +27,7 @@ POOL = 16
 
 
 class State(TypedDict, total=False):
-    """What the stages hand on."""
+    """The state that stages hand on."""
 
     request: str
     plan: Any

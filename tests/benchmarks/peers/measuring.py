@@ -128,7 +128,7 @@ class Peer(Served):
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured of one engine."""
+    """The measurements of one engine."""
 
     speeds: list[float] = field(default_factory=list)
     alone_ms: list[float] = field(default_factory=list)

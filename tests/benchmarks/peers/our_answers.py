@@ -19,7 +19,7 @@ from tests.benchmarks.throughput.answers import REQUEST
 
 WAIT_S = 60.0
 LOOK_S = 0.1
-"""What is told may be lost, so whoever waits looks as well: of what is timed, at the very end only."""
+"""A message of a run's end may be lost, so the waiting caller looks as well: within what is timed, at the very end only."""
 NAME = "answerer"
 
 
@@ -88,7 +88,7 @@ def waiting(ids: Sequence[str]) -> Mapping[str, tuple[str, str]]:
 
 
 def answering() -> Callable[[int, int], dict[str, object]]:
-    """Somebody who may answer, and a fabric whose runs ask; what answers a request for so many."""
+    """A member who may answer, and a fabric whose runs ask; what answers a request for so many."""
     from fabric.composition import engine as wiring
     from fabric.core.people.actor import Actor
     from fabric.models import Run

@@ -1,4 +1,4 @@
-"""What the scripted agents of flow5 say (performance.md "The work"). It imports nothing but the standard library: other engines say the same."""
+"""The scripted agents of flow5 answer (performance.md "The work"). The module imports nothing but the standard library: other engines say the same."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Dispatched:
         )
 
     def messages(self) -> int:
-        """Messages of tasks in all: those that were taken, once it takes no more, and those that nobody takes."""
+        """Messages of tasks in all: those that were taken, once it takes no more, and those that no process takes."""
         last = -1
         with redis.Redis.from_url(self.url, decode_responses=True) as client:
             for _ in range(ANSWERS_MAX):

@@ -50,7 +50,7 @@ def spec(briefs: int) -> FabricSpec:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What runs of one size cost."""
+    """The cost of runs of one size."""
 
     briefs: int
     runs: int

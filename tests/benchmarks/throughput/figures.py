@@ -1,4 +1,4 @@
-"""What a benchmark counts, per step and per run. Counters do not depend on the machine's mood, so tests may assert them (performance.md P6, P7)."""
+"""A benchmark counts, per step and per run. Counters do not depend on the machine's mood, so tests may assert them (performance.md P6, P7)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Counted:
         return cls(store.commits, store.statements, store.bytes_written)
 
     def since(self, before: Counted) -> Counted:
-        """What was added."""
+        """Return what was added."""
         return Counted(
             self.commits - before.commits,
             self.statements - before.statements,
@@ -64,7 +64,7 @@ def per_step(spent: Counted, runs: int, *, syncing: bool) -> dict[str, float | N
 
 
 def commits_sync(store: CountingStore) -> bool:
-    """Whether a commit waits for the disk. PostgreSQL is asked, for its own counter of flushes cannot tell.
+    """Return True if a commit waits for the disk. PostgreSQL is asked, for its own counter of flushes cannot tell.
 
     ``pg_stat_wal.wal_sync`` is the whole server's, with every other database on it, and a connection adds its share up to ten seconds late. What can be
     relied on: a transaction that wrote rows waits for its flush unless one of these two settings says otherwise. The SQLite store asks for it itself.

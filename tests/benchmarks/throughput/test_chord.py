@@ -50,7 +50,7 @@ def test_a_redis_database_is_nobody_else_s_and_emptied_afterwards():
             assert client.keys() == [MARK.encode()]
             client.set("left", "behind")
     with redis.Redis.from_url(one) as client:
-        # By now it may be somebody else's.
+        # By now it may be another process's.
         assert client.get("left") is None
 
 

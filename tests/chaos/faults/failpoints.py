@@ -1,8 +1,8 @@
 """Named places in a worker or a starter at which chaos strikes, wrapped around the ports: the product has no hooks for it.
 
 ``FABRIC_FAULTS=tests.chaos.faults.failpoints.wrap`` puts them there (read by ``fabric/composition/engine.py``); ``FABRIC_CHAOS`` names the folder. A ticket is a file
-there with the place's name: whoever comes by and takes it away (one process can) writes down that it dies here, and kills itself with SIGKILL.
-At ``write.unknown`` nobody dies: the commit has happened and its answer is lost.
+there with the place's name: the process that comes by and takes it away (one can) writes down that it dies here, and kills itself with SIGKILL.
+At ``write.unknown`` no process dies: the commit has happened and its answer is lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GRANT_PLACES = (
 LOST_ANSWER = "write.unknown"
 PLACES = (*WORKER_PLACES, *UNDOING_PLACES, *STARTER_PLACES, *GRANT_PLACES, LOST_ANSWER)
 REFUSED = "refused.ndjson"
-"""One line for each write that the store refused as somebody else's."""
+"""One line for each write that the store refused as another worker's."""
 DEATHS = "deaths.ndjson"
 """One line for each process that killed itself: ``{"place", "pid", "at"}``."""
 
@@ -61,7 +61,7 @@ class Failpoints:
         self._tickets = {place: os.fspath(ticket(folder, place)) for place in PLACES}
 
     def taken(self, place: str) -> bool:
-        """Whether a ticket for the place lay there and is this process's now."""
+        """Return True if a ticket for the place lay there and is this process's now."""
         try:
             os.unlink(self._tickets[place])  # noqa: PTH108 - The fastest way to ask: it is asked at every step of every run.
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class Failpoints:
 
 
 class _Around:
-    """What is not named below is the port's own."""
+    """A method that is not named below is the port's own."""
 
     def __init__(self, port: Any, places: Failpoints) -> None:
         self._port, self._places = port, places
@@ -103,7 +103,7 @@ class StoreAround(_Around):
     _port: JournalStore
 
     def create(self, run: NewRun, **more: Any) -> tuple[str, bool]:
-        """``start.created``: the run is there, and nobody has been told."""
+        """``start.created``: the run is there, and no worker has heard of it."""
         made = self._port.create(run, **more)
         self._places.reach("start.created")
         return made
@@ -116,7 +116,7 @@ class StoreAround(_Around):
         return claimed
 
     def write(self, batches: Sequence[Batch]) -> list[BatchFate]:
-        """``write.before``, ``write.after``, ``write.unknown``. Notes what was refused as somebody else's."""
+        """``write.before``, ``write.after``, ``write.unknown``. Notes what was refused as another worker's."""
         self._places.reach("write.before")
         fates = self._port.write(batches)
         self._places.reach("write.after")
@@ -169,7 +169,7 @@ class NudgeAround(_Around):
     _port: Nudge
 
     def wake(self, run_id: str) -> None:
-        """``start.nudged``: somebody was told of the run, and its caller was not."""
+        """``start.nudged``: a worker heard of the run, and its caller did not."""
         self._port.wake(run_id)
         self._places.reach("start.nudged")
 
@@ -180,7 +180,7 @@ class GrantsAround(_Around):
     _port: GrantStore
 
     def take(self, incarnation: str, scope: str, *, grant_id: str, enough: int, chunk: int) -> Grant | Budget:
-        """``grant.take.before``; ``grant.take.after``: an amount is this process's, and nobody here knows."""
+        """``grant.take.before``; ``grant.take.after``: an amount is this process's, and this process does not know."""
         self._places.reach("grant.take.before")
         found = self._port.take(incarnation, scope, grant_id=grant_id, enough=enough, chunk=chunk)
         if isinstance(found, Grant):

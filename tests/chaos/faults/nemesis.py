@@ -1,4 +1,4 @@
-"""What chaos does to an installation, one small function a strike, in a table; and when: a schedule drawn from a seed.
+"""Chaos strikes an installation: one small function a strike, in a table; and a schedule drawn from a seed.
 
 Every strike that lasts gives back how to undo it and after how many seconds. ``KINDS`` says for which installations a strike makes sense and how far
 apart two of a kind are.
@@ -30,7 +30,7 @@ from tests.chaos.faults.failpoints import (
 from tests.chaos.installation import Installation, Plan
 
 PAUSE_S = 13.0
-"""A lease and a beat: whoever stands still this long has lost its runs."""
+"""A lease and a beat: a worker that stands still this long has lost its runs."""
 BLACKHOLE_S = 13.0
 """As long as ``tcp_user_timeout`` lets a silent peer be, and a bit. The loopback acknowledges what a dead peer would not, so the end is a cut."""
 SKEW_MIN_S, SKEW_MAX_S = 60.0, 600.0
@@ -55,7 +55,7 @@ def kill(made: Installation, draw: Random) -> None:
 
 
 def failpoint(made: Installation, draw: Random) -> None:
-    """A ticket for a place: the next worker or starter that comes by dies there, or loses the answer to a commit. One at a time, or nobody would live
+    """A ticket for a place: the next worker or starter that comes by dies there, or loses the answer to a commit. One at a time, or no process would live
     longer than from one place to the next.
     """
     # Most often where something has happened outside and nothing was written of it yet.
@@ -72,7 +72,7 @@ def between(made: Installation, draw: Random) -> None:
 
 def grants(made: Installation, draw: Random) -> None:
     """A ticket for a place around shared budgets. Most are passed seldom, so those of several lie there at once. What is held for minutes is closed by
-    whoever is told to stop, so for that somebody is.
+    a worker that stops in order, so one of them stops so.
     """
     place = draw.choice([*GRANT_PLACES, *2 * ["grant.take.before", "grant.take.after"]])
     ticket(made.folder, place).touch()
@@ -124,7 +124,7 @@ def cut(made: Installation, draw: Random) -> None:
 
 
 def blackhole(made: Installation, draw: Random) -> tuple[float, Undo]:
-    """What a worker and the database say to each other is swallowed, then the connections are reset."""
+    """Swallow what a worker and the database say to each other, then reset the connections."""
     number = _worker(made, draw)
     proxy = made.proxies[number]
     made.parts("blackhole", made.slots[number])
@@ -159,7 +159,9 @@ def slow_disk(made: Installation, draw: Random) -> tuple[float, Undo] | None:
     if made.server is None:
         return None
     titles = ["checkpointer", "walwriter", "background writer", *(["fabric fabric"] if draw.random() < 0.5 else [])]
-    pids = set(made.server.children(*titles)) - made.rows.backends  # Whoever lets them go on would wait for them.
+    pids = (
+        set(made.server.children(*titles)) - made.rows.backends
+    )  # A process that lets them go on would wait for them.
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
@@ -167,7 +169,7 @@ def slow_disk(made: Installation, draw: Random) -> tuple[float, Undo] | None:
 
 
 def lock(made: Installation, draw: Random) -> tuple[float, Undo] | None:
-    """SQLite's one write lock is held by somebody else for two seconds."""
+    """Another connection keeps SQLite's one write lock for two seconds."""
     file = next(Path(made.environment["FABRIC_DATA"]).glob("*.sqlite3"))
     held = sqlite3.connect(file, timeout=5, isolation_level=None, check_same_thread=False)
     try:
@@ -220,7 +222,7 @@ KINDS: dict[str, Kind] = {
     "kill": Kind(kill, (2.0, 6.0), kills=True),
     "failpoint": Kind(failpoint, (1.0, 4.0), kills=True),
     "grants": Kind(grants, (2.0, 6.0), kills=True),
-    "pause": Kind(pause, (15.0, 40.0), lambda plan: plan.workers > 1),  # Alone it has nobody to be late for.
+    "pause": Kind(pause, (15.0, 40.0), lambda plan: plan.workers > 1),  # Alone it has no other worker to be late for.
     "skew": Kind(skew, (3.0, 12.0), _on_postgresql),  # On SQLite the machine's clock is the database's.
     "restarts": Kind(restart, (5.0, 40.0), _on_postgresql),
     "terminate": Kind(terminate, (5.0, 20.0), _on_postgresql),

@@ -1,4 +1,4 @@
-"""What a worker's end was: meant, its own, or one that nobody meant."""
+"""A worker's end: intended, its own, or one that no strike intended."""
 
 import json
 import signal
@@ -60,7 +60,7 @@ def test_one_that_was_killed_leaves_its_runs_behind(made):
 
 
 def left(made, *lines):
-    """What processes wrote before they killed themselves, each ``(instant, failpoint)``."""
+    """Write the lines of processes that kill themselves, each ``(instant, failpoint)``."""
     with (made.folder / DEATHS).open("a") as file:
         file.writelines(json.dumps({"pid": PID, "at": at, "place": place}) + "\n" for at, place in lines)
 

@@ -1,4 +1,4 @@
-"""The places around the ports: nobody notices them without a ticket, and with one exactly one process dies there."""
+"""The places around the ports: no process notices them without a ticket, and with one exactly one process dies there."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ for place, passes in PASSES.items():
     ends[place] = pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 print(json.dumps(ends))
 """
-"""One process a place, forked, which lives if nobody kills it."""
+"""One process a place, forked, which lives if no strike kills it."""
 
 
 class Store:

@@ -1,4 +1,4 @@
-"""What chaos disturbs with: the schedule, the proxy, the servers, and the database's own eye on who writes."""
+"""Chaos disturbs with a schedule, the proxy and the servers; the database's own eye sees who writes."""
 
 import os
 import shutil

@@ -77,7 +77,7 @@ class Case:
     stale: Sequence[str] = ()
     """Writes of one who did not own the row, as the database logged them."""
     refused: int = 0
-    """Writes that were refused as somebody else's."""
+    """Writes that were refused as another worker's."""
     probes: tuple[int, int] = (0, 0)
     """Runs started in quiet phases, and how many of them completed in time."""
 
@@ -138,7 +138,7 @@ def _out_of_order(run: str, booked: Sequence[Entry], cancelled: Mapping[str, Ent
 
 
 def compensations_repeated(case: Case) -> list[str]:
-    """Bookings that were undone under more than one key, or although their run completed without unwinding; writes to a memory that nobody meant to undo."""
+    """Bookings that were undone under more than one key, or although their run completed without unwinding; writes to a memory that no run meant to undo."""
     keys: dict[str, set[str]] = {}
     for entry in case.ledger:
         if entry.kind == "cancel" and entry.about.get("id"):
@@ -206,7 +206,7 @@ def put_away(case: Case) -> list[str]:
 
 
 def ended_otherwise(case: Case) -> list[str]:
-    """Runs that ended as nobody wanted: cancelled or aborted without a cause for it, or completed although their last answer was withheld."""
+    """Runs that ended as no starter wanted: cancelled or aborted without a cause for it, or completed although their last answer was withheld."""
     withheld = {entry.run for entry in case.ledger if entry.about.get(WITHHELD)}
     found = []
     for run in sorted(case.accepted):
@@ -220,7 +220,7 @@ def ended_otherwise(case: Case) -> list[str]:
 
 
 def not_once(case: Case) -> list[str]:
-    """What arrived more than once, or where nobody sent it: starts, ends, cancellations, answers of people, and what they allowed."""
+    """Return what arrived more than once, or without a sender: starts, ends, cancellations, answers of people, and what they allowed."""
     found = [
         f"run {run} is there, and no start of it was confirmed" for run in sorted(case.states.keys() - case.accepted)
     ]

@@ -51,7 +51,7 @@ def lost(kept: Sequence[Kept], journals: Journals) -> list[str]:
 
 
 def twice(kept: Sequence[Kept], journals: Journals) -> list[str]:
-    """What stands twice, or stands although no journal intended it or one says that it was not done."""
+    """Return what stands twice, or stands although no journal intended it or one says that it was not done."""
     writes = _writes(journals)
     calls = Counter(one.call_key for one in kept)
     places = Counter((one.memory, one.key, one.version) for one in kept if one.version)
@@ -67,7 +67,7 @@ def twice(kept: Sequence[Kept], journals: Journals) -> list[str]:
 
 
 def not_undone(kept: Sequence[Kept], journals: Journals, states: Mapping[str, str]) -> list[str]:
-    """What stands although it was undone by its journal, or its run ended badly."""
+    """Return what stands although it was undone by its journal, or its run ended badly."""
     writes = _writes(journals)
     return [
         f"{one.call_key} of run {one.run} ({states.get(one.run, 'not there')}) stands"
@@ -81,7 +81,7 @@ def not_undone(kept: Sequence[Kept], journals: Journals, states: Mapping[str, st
 
 
 def undone_unasked(kept: Sequence[Kept], journals: Journals) -> list[str]:
-    """What was taken back and no journal began to."""
+    """Return what was taken back and no journal began to."""
     writes = _writes(journals)
     return [
         f"{one.call_key} of run {one.run} was taken back, and no journal meant to"

@@ -48,7 +48,7 @@ LEDGER = [
     done(2, "book", at=2, kind="book", id="b-1"),
     done(3, "book", 2, at=5, kind="book", applied=False),
 ]
-# Of its budget 3 are booked for an attempt that nobody was paid for, and 500 are held beside what was spent.
+# Of its budget 3 are booked for an attempt that no provider was paid for, and 500 are held beside what was spent.
 BUDGET = Shared(
     scope="session:f:s",
     cap=1_000,

@@ -1,4 +1,4 @@
-"""What fabrics remember against the journals: one planted fault a sentence, and what looks like one and is none."""
+"""The judge compares memories of fabrics with the journals: one planted fault a sentence, and cases that look like one and are none."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What stands between those who wake workers and the workers: it loses, doubles, keeps and shuffles messages of a real broker; and a process that asks."""
+"""A relay stands between workers and those who wake them: it loses, doubles, keeps and shuffles messages of a real broker. A second process asks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OnlyBroker:
     """A nudge that goes by the broker alone, and says nothing on the machine itself."""
 
     def wake(self, run_id: str) -> None:
-        """One message, if somebody takes it."""
+        """One message, if a consumer takes it."""
         with contextlib.suppress(Exception):
             wiring.send_wake(run_id)
 
@@ -35,7 +35,7 @@ class OnlyBroker:
 
 
 def wrap(name: str, port: Any) -> Any:
-    """What FABRIC_FAULTS names, in the process that starts runs."""
+    """Return what FABRIC_FAULTS names, in the process that starts runs."""
     return OnlyBroker() if name == "nudge" else port
 
 

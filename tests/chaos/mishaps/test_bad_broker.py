@@ -65,7 +65,7 @@ def broker(tmp_path):
 
 @pytest.fixture
 def sites(broker, tmp_path):
-    """The installation as its worker sees it, and as whoever starts runs does: each has a database of the broker's."""
+    """The installation as its worker sees it, and as the starter of runs does: each has a database of the broker's."""
     chaos = tmp_path / "chaos"
     chaos.mkdir()
     named = {FOLDER: str(chaos), "FABRIC_PROVIDERS": "scripted=tests.chaos.mishaps.providers.HangingProvider"}

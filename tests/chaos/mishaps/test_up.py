@@ -55,7 +55,7 @@ def up(site):
 
 
 def judged(site):
-    """What is wrong, in sentences; and how many attempts were interrupted."""
+    """Return what is wrong, in sentences; and how many attempts were interrupted."""
     journals = facts_by_run(site)
     found = Case(
         ledger=entries(folder_of(site) / mishaps.LEDGER),
@@ -134,7 +134,7 @@ def ended_by(process, number):
 
 
 def page(link, run):
-    """The socket of the page of a run, for somebody who has signed in by the link."""
+    """The socket of a run's page, for a member who has signed in by the link."""
     place = urlsplit(link)
     origin = f"{place.scheme}://{place.netloc}"
     shown, cookies = ask(place, "GET")

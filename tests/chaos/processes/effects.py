@@ -112,7 +112,7 @@ def _heard(received: Received) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serves until standard input closes, which it does when whoever started this is gone."""
+    """Serves until standard input closes, which it does when the process that started this is gone."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.processes.effects", description=__doc__)
     parser.add_argument("--ledger", type=Path, required=True)
     parser.add_argument("--calm", action="store_true", help="no faults of its own")

@@ -144,7 +144,7 @@ class Nursery:
             raise RuntimeError(f"manage.py {' '.join(arguments)}: exit {status}")
 
     def stop(self) -> None:
-        """Ends it, and whoever of its children still lives."""
+        """Ends it, and each of its children that still lives."""
         self._process.stop()
 
     def _said(self, said: dict[str, Any]) -> None:

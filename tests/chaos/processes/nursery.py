@@ -2,7 +2,7 @@
 
 It has imported everything that they need and has done nothing yet; each is forked from it, because a thousand kills would otherwise be an hour of
 imports. A line of JSON on standard input, which is a socket, starts one: ``{"name", "work"}`` with what ``WORKS`` says, and where it speaks with
-somebody its own socket beside the line. ``{"name", "pid"}`` and ``{"name", "ended", "status"}`` come back. When standard input closes it kills what is
+a process its own socket beside the line. ``{"name", "pid"}`` and ``{"name", "ended", "status"}`` come back. When standard input closes it kills what is
 left and ends.
 """
 
@@ -56,7 +56,7 @@ FDS_MAX = 16
 
 
 class Nursery:
-    """What was born here and lives."""
+    """The processes that were born here and live."""
 
     def __init__(self, log: str) -> None:
         self._log = log

@@ -1,6 +1,6 @@
 """A wall clock that is off: in a process that wears it, the machine's time is as many seconds before or behind as a file says at that moment.
 
-Whoever sets it writes the file; the process sees it at its next look. Only ``time.time`` and ``time.time_ns`` are shown wrong, which is where the
+The strike writes the file; the process sees it at its next look. Only ``time.time`` and ``time.time_ns`` are shown wrong, which is where the
 product reads the time of day: what has passed (monotonic, boot time) goes on as it does, as on a machine whose clock was set. What took one of the two by
 name before, as some libraries do, and ``datetime`` see the machine's own.
 """
@@ -17,7 +17,7 @@ _OFF = struct.Struct("=d")
 
 
 def set_wall(file: Path, off_s: float) -> None:
-    """Sets the clock of whoever wears this file, now or later; 0: right."""
+    """Sets the clock of each process that wears this file, now or later; 0: right."""
     with file.open("r+b" if file.exists() else "w+b") as opened:
         opened.write(_OFF.pack(off_s))
 

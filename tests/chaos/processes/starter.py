@@ -1,7 +1,7 @@
 """``python -m tests.chaos.processes.starter``: starts and cancels runs by the services, as a web server does, in a process that can be killed.
 
 A line of JSON a request, a line an answer: ``{"publish": source}``; ``{"start": key}`` -> ``{"key", "run"}``; ``{"cancel": run}``;
-``{"approve": review}``. What went wrong is ``{"key", "error"}``; whoever asked asks again, under the same key.
+``{"approve": review}``. What went wrong is ``{"key", "error"}``; the caller asks again, under the same key.
 """
 
 from __future__ import annotations

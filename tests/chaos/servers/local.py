@@ -118,7 +118,7 @@ class PostgresqlServer:
                 connection.execute("ALTER DATABASE fabric SET TABLESPACE chaos")
 
     def start(self) -> None:
-        """Starts it and waits until it answers. One that ends at once is started anew: somebody's connection may have its port for a moment."""
+        """Starts it and waits until it answers. One that ends at once is started anew: another program's connection may have its port for a moment."""
         wait_until(self._answers, "PostgreSQL")
 
     def _answers(self) -> None:

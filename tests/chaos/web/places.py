@@ -1,6 +1,6 @@
 """Places in a web server at which it dies, before and after each call by which a request changes something: FABRIC_FAULTS names ``wrap``.
 
-A ticket is a file of the place's name in the folder that FABRIC_CHAOS names; whoever takes it away kills itself.
+A ticket is a file of the place's name in the folder that FABRIC_CHAOS names; the process that takes it away kills itself.
 """
 
 from __future__ import annotations
@@ -44,5 +44,5 @@ class Around:
 
 
 def wrap(name: str, port: Any) -> Any:
-    """What FABRIC_FAULTS names."""
+    """Return what FABRIC_FAULTS names."""
     return Around(port)

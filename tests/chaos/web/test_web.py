@@ -77,11 +77,11 @@ AT_ONCE = {
 """Whole in one transaction of the web server's own, and conditional on what was seen: a generation, a version, drills that wait or run. The same
 again is refused (409, 404), and says so; a fabric is known by its content, so that the same again changes nothing; roles are those that were given, and a second invitation is seen on the page of members."""
 CALLS = {"testModel"}
-"""A call of a model, outside any run: what it may cost at most is committed before it goes out, and stays as what is known where nobody is left to
+"""A call of a model, outside any run: what it may cost at most is committed before it goes out, and stays as what is known where no process is left to
 write down what it did cost. The same again is refused while it may be under way (409). See tests/fabric/services/models/test_test_calls.py."""
 IN_HAND = {"claimReview", "claimNextReview", "beatReview", "releaseReview", "reassignReview"}
 """Leases, each taken or let go in one transaction of the web server's own, and gone by themselves: what is claimed again is kept for longer, what
-was let go is let go, and whoever takes the next review twice has two."""
+was let go is let go, and a reviewer who takes the next review twice has two."""
 
 
 def test_every_operation_that_changes_something_is_here():
@@ -91,7 +91,7 @@ def test_every_operation_that_changes_something_is_here():
 
 
 class Web:
-    """A web server that can be killed, and somebody who makes what requests are about."""
+    """A web server that can be killed, and a caller who makes what requests are about."""
 
     def __init__(self, environment, stack):
         self._environment = environment
@@ -123,7 +123,7 @@ class Web:
         return process
 
     def asker(self, operation):
-        """One request of its own about something of its own: whoever calls it asks the same again. And the run that it is about."""
+        """One request of its own about something of its own, and the run that it is about: its caller asks the same again."""
         kind, path, body, _ = REQUESTS[operation]
         self._maker.stdin.write(f"{kind}\n".encode())
         self._maker.stdin.flush()
@@ -139,7 +139,7 @@ class Web:
         assert int(self._said.next()) == -signal.SIGKILL
 
     def effects(self, about, key):
-        """What stands of it: new runs under the key or out of the run it is about, and each input and each line of the audit stream of the run it is about."""
+        """Return what stands of it: new runs under the key or out of the run it is about, and each input and each line of the audit stream of the run it is about."""
         run = about.get("run", "")
         runs = self._ask(f"SELECT id FROM fabric_run WHERE start_key = '{key}' OR origin_run_id = '{run}'")
         names = [run_id for (run_id,) in runs] + [run]
@@ -186,12 +186,12 @@ def filled(body, names):
 
 
 def told(answer):
-    """What an answer says, but for whether this was the request that did it."""
+    """Return what an answer says, but for whether this was the request that did it."""
     return unrecorded(answer.json())
 
 
 def unrecorded(said):
-    """What is said, without that."""
+    """Return what is said, without that."""
     if isinstance(said, dict):
         return {name: unrecorded(value) for name, value in said.items() if name != "recorded"}
     return [unrecorded(one) for one in said] if isinstance(said, list) else said

@@ -32,7 +32,7 @@ CASES = Path(__file__).with_name("role_cases.py")
 
 
 def asked() -> dict[str, Any]:
-    """What the command was given."""
+    """Return what the command was given."""
     found: dict[str, Any] = json.loads(os.environ.get(WANTED, "{}"))
     return {"roles": list(CALLERS), "seed": 1, "requests": 6, "out": ""} | found
 

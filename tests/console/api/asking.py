@@ -25,7 +25,7 @@ class Asking:
         self.fabric: str = self._read()["fabric"]
 
     def ask(self, path: str, body: Any, key: str = "") -> Any:
-        """What the API answers to a POST."""
+        """Return what the API answers to a POST."""
         assert self._process.stdin is not None
         print(json.dumps({"path": path, "body": body, "key": key}), file=self._process.stdin, flush=True)
         return self._read()

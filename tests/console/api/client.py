@@ -23,7 +23,7 @@ def promised(method: str, path: str) -> Any:
 
 
 def fits(shape: Any, value: Any) -> list[str]:
-    """What is wrong with a value, by a schema of the document."""
+    """Return what is wrong with a value, by a schema of the document."""
     whole = {**shape, "components": schema()["components"]}
     return [error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(value)]
 

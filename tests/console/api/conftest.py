@@ -1,4 +1,4 @@
-"""What the tests of the API share: programs with tokens, and the pages' fabrics and people."""
+"""The tests of the API share programs with tokens, and the pages' fabrics and people."""
 
 from __future__ import annotations
 

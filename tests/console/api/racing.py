@@ -100,7 +100,7 @@ def other_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> An
 
 
 def unread_decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
-    """Four people who have all read that nobody has answered before any of them writes: who was refused, and how many answers there are."""
+    """Four people who have all read a review without an answer before any of them writes: who was refused, and how many answers there are."""
     from dataclasses import replace
 
     from fabric.composition import engine as wiring

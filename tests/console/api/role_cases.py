@@ -1,4 +1,4 @@
-"""What ``any_role.py`` runs: one test for each caller, which asks every operation. It is no part of the suite: the file has no test's name."""
+"""``any_role.py`` runs this file: one test for each caller, which asks every operation. It is no part of the suite: it has no test's name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Caller:
 
 @dataclass
 class Tally:
-    """What was answered."""
+    """The answer that came."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

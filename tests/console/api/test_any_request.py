@@ -1,4 +1,4 @@
-"""Whatever a program sends: no failure, no status that the schema does not name, no shape that it does not promise (schemathesis)."""
+"""A program sends anything: no failure, no status that the schema does not name, no shape that it does not promise (schemathesis)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def expectations():
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory):
-    """`manage.py up` with a data directory of its own; the environment of somebody who uses it."""
+    """`manage.py up` with a data directory of its own; the environment of a program that uses it."""
     if shutil.which("curl") is None:
         if os.environ.get("CI", "").lower() in ("true", "1"):
             pytest.fail("left out the commands of docs/reference/api.md: there is no curl", pytrace=False)

@@ -28,7 +28,7 @@ TOLD = {
     "unread_decisions": [["conflict"] * AGAIN, 1],
     "revocation": [[], True, 401],
 }
-"""What each round of each race comes to, whoever is faster."""
+"""The outcome of each round of each race, in any order of its racers."""
 
 
 def test_every_race_has_its_end():

@@ -1,4 +1,4 @@
-"""Whatever is sent to any operation: refused where it is wrong, in a problem, and nothing has changed. The cases are made from the schema.
+"""Each operation refuses bad input in a problem, and changes nothing. The cases are made from the schema.
 
 What an operation takes is read from the OpenAPI document, so a new one, a new parameter or a new field is tried without being named here.
 A new kind of id fails until it is known here what another workspace's looks like.
@@ -70,7 +70,7 @@ def untouched(ids, foreign):
 
 
 def standing():
-    """What there is: runs, inputs, events, and how reviews stand."""
+    """Return what there is: runs, inputs, events, and how reviews stand."""
     kept = [list(model.objects.order_by("pk").values_list("pk", flat=True)) for model in (Run, Inbox, Event)]
     return [*kept, list(Review.objects.order_by("pk").values_list("pk", "decided_at", "verb"))]
 
@@ -109,7 +109,7 @@ PARAMETERS = [
 
 
 def acceptable(shape, text):
-    """Whether a parameter's schema takes a text."""
+    """Return True if a parameter's schema takes a text."""
     if shape.get("type") == "integer":
         return bool(re.fullmatch(r"[+-]?[0-9]{1,18}", text)) and fits(shape, int(text)) == []
     if shape.get("format") == "uuid":
@@ -262,7 +262,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
 
 
 def told_of(program, name, named):
-    """What is answered to who names these: status, text without the names, number of queries."""
+    """Return what is answered to who names these: status, text without the names, number of queries."""
     with CaptureQueriesContext(connection) as asked:
         answer = ask(program, name, named)
     body = answer.content.decode()

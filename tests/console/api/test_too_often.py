@@ -1,4 +1,4 @@
-"""A program that asks too often is told how long to wait; nobody else is."""
+"""A program that asks too often learns how long to wait; other programs go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the editor offers an agent that has no role: those of its kind of topology alone."""
+"""The editor offers an agent without a role those of its kind of topology alone."""
 
 from __future__ import annotations
 

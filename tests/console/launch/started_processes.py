@@ -1,4 +1,4 @@
-"""What the tests of real processes share: waiting for them, never for a time."""
+"""The tests of real processes share ways to wait for them, never for a time."""
 
 import os
 import select
@@ -18,7 +18,7 @@ def readable(descriptor: int) -> bool:
 
 
 class Lines:
-    """Reads lines from a descriptor. End of file says that nobody holds its other end any more."""
+    """Reads lines from a descriptor. End of file says that no process has its other end open any more."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -75,7 +75,7 @@ def test_the_wheel_has_all_that_is_shown_and_nothing_of_the_tests(wheel):
     assert len(shown) > 100
     assert shown <= names
     assert brought <= names
-    assert {name.split("/")[0] for name in names} == {"fabric", "simulator", "console", "fabric_flow-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"fabric", "simulator", "console", "fabric_flow-1.0.0.dist-info"}
 
 
 def files(folder):

@@ -197,10 +197,10 @@ def healthy(port):
 
 @pytest.mark.slow
 def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
-    """The real ones: a stopped web server beside a worker that keeps the lock, and a web server that answers nobody while its other threads go on."""
+    """The real ones: a stopped web server beside a worker that keeps the lock, and a web server that answers no request while its other threads go on."""
     copy_sqlite(
         clean_environment(), tmp_path / "data"
-    )  # That `up` makes the tables itself: tests/console/test_prepare.py.
+    )  # That `up` makes the tables itself: tests/console/management/commands/test_prepare.py.
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HOLDING)
     port = free_port()

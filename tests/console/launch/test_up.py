@@ -61,7 +61,7 @@ def test_up_serves_refuses_a_second_one_and_stops_on_ctrl_c(tmp_path):
 
         pids = descendants(process.pid)
         assert len(pids) >= 4  # Two keepers and what they keep.
-        # The keepers, and nobody they keep, hold the lock: it lasts as long as anything of this `up` does.
+        # The keepers, and no process they keep, hold the lock: it lasts as long as anything of this `up` does.
         holders = [pid for pid in pids if str(data / "up.lock") in open_files(pid)]
         assert holders == [pid for pid in pids if child.__file__ in arguments(pid)]
         assert len(holders) == 2

@@ -38,7 +38,7 @@ SOCKETS_EACH = 20
 
 
 class House:
-    """What the scenes have in common: a fabric, and two servers of one public address over the same database."""
+    """The scenes share a fabric, and two servers of one public address over the same database."""
 
     def __init__(self) -> None:
         from fabric.services.actors import workspace_default
@@ -77,7 +77,7 @@ class House:
 
 
 class Stage:
-    """A run with its feeder, somebody who looks at it, and what else a scene asks for."""
+    """A run with its feeder, a browser that looks at it, and what else a scene asks for."""
 
     def __init__(self, stack: ExitStack, house: House, scene: str) -> None:
 
@@ -107,7 +107,7 @@ class Stage:
         return server, proxy
 
     def sign_in(self, user: Any) -> str:
-        """The cookies of somebody's browser."""
+        """The cookies of a member's browser."""
         from fabric.services.actors import login_link_create
 
         return str(self.server.signed_in(login_link_create(user)))

@@ -36,7 +36,7 @@ class Proxy:
         self._on_loop(self._cut)
 
     def stall(self) -> None:
-        """From now on nothing is passed on, and nobody is told: a network that swallows what it is given."""
+        """From now on nothing is passed on, and no sender learns of it: a network that swallows what it is given."""
         self._on_loop(self._flowing.clear)
 
     def mend(self) -> None:

@@ -25,7 +25,7 @@ class Socket(ApplicationCommunicator):
     """A browser's end of a socket."""
 
     async def connect(self, within_s: float = 10) -> tuple[bool, int]:
-        """Whether it was accepted, and the code where it was not."""
+        """Return whether it was accepted, and the code where it was not."""
         await self.send_input({"type": "websocket.connect"})
         answer = await self.receive_output(within_s)
         return answer["type"] == "websocket.accept", answer.get("code", 0)

@@ -1,4 +1,4 @@
-"""Who may follow, asked for many sockets at once; and what closes sockets that are open."""
+"""The hub admits followers, asked for many sockets at once, and closes open sockets of those who lost the right."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def queued(actor, small):
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What the database was asked, on whatever thread."""
+    """The queries that the database was asked, on any thread."""
     asked = []
     real = CursorWrapper.execute
 

@@ -68,7 +68,7 @@ def test_a_finished_run_is_sent_and_closed(browser, actor, small):
 
 
 def test_the_page_and_its_socket_agree_about_the_panels(browser, actor, doubtful):
-    """What the page was made with is not sent again; the tokens of forms never are."""
+    """The hub does not send again what the page was made with, and never the tokens of forms."""
     run = ran(actor, doubtful)
     page = browser.get(f"/runs/{run.id}").content.decode()
     address = page.partition('hx-ws:connect="')[2].partition('"')[0].replace("&amp;", "&")

@@ -200,7 +200,7 @@ def test_a_page_that_knows_more_than_the_reader_is_not_contradicted():
 
 
 def test_rows_that_are_ahead_of_the_head_are_sent_once():
-    """Whoever writes a journal row by row: a page that has all rows waits, instead of being given them for ever."""
+    """A writer writes a journal row by row: a page that has all rows waits, instead of getting them for ever."""
     journal = Journal(3)
 
     async def scene(hub, ears):

@@ -1,4 +1,4 @@
-"""What goes away while a page follows: the database, Redis, the server, the laptop's lid, a right. Real processes, on both databases.
+"""The database, Redis, the server, the laptop's lid or a right goes away while a page follows. Real processes, on both databases.
 
 The page is a client that keeps a cursor as the page's script does, and is told whatever frames say; at the end it has each event once, in order.
 """
@@ -46,7 +46,7 @@ def played(kind, scenes, **more):
 
 @pytest.fixture(scope="module")
 def verdict(request, tmp_path_factory):
-    """What was said of a scene: those that are wanted here are played together, once for each database."""
+    """The results of scenes: those that are wanted here are played together, once for each database."""
     here = [item.callspec.params for item in request.session.items if item.path == request.path]
     found = {}
 

@@ -49,7 +49,7 @@ async def server() -> AsyncIterator[str]:
 
 
 class Page:
-    """What the page's script keeps: its cursor, its panels, its rows."""
+    """The page's script keeps its cursor, its panels and its rows."""
 
     def __init__(self, run_id: str, cookie: str) -> None:
         self.run_id = run_id

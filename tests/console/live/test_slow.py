@@ -1,4 +1,4 @@
-"""A page that does not read what it is sent: it holds up nobody, costs a bounded amount, and is let go so that it can come back.
+"""A page that does not read what it is sent: it stops no other page, costs a bounded amount, and is let go so that it can come back.
 
 Real sockets: the far end is a TCP socket whose small receive buffer is set before it connects, and that reads only when a test says so.
 """
@@ -44,7 +44,7 @@ LOOPS = [pytest.param(asyncio.new_event_loop, id="asyncio"), pytest.param(uvloop
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    """Whatever is waited for, a shorter time of it."""
+    """A shorter time for each wait."""
     for name, seconds in (("SEND_S", 0.3), ("RECHECK_S", 0.1), ("CLOSE_S", 0.1)):
         monkeypatch.setattr(consumer, name, seconds)
     consumer._open.clear()
@@ -180,7 +180,7 @@ def test_a_page_that_takes_nothing_is_let_go_at_a_bounded_cost(browser, feeder, 
 
 @pytest.mark.parametrize("loop_factory", LOOPS)
 def test_a_page_that_pauses_for_a_while_gets_everything_in_order_afterwards(browser, feeder, loop_factory, monkeypatch):
-    """What it could not take it is given once: as rows, or, of very much, as one link and the newest rows."""
+    """The page gets once what it could not take: as rows, or, of very much, as one link and the newest rows."""
     monkeypatch.setattr(consumer, "SEND_S", 3_600)
     cookie = cookie_of(browser)
 

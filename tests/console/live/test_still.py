@@ -1,4 +1,4 @@
-"""What comes without events: panels that changed, and the heartbeat that says that there is nothing new."""
+"""Panels that changed and the heartbeat reach a page without events; the heartbeat says that there is nothing new."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_heartbeat_is_made_once_for_all(monkeypatch):
 
 
 def test_no_heartbeat_while_the_store_does_not_answer(monkeypatch):
-    """A page must not be told that it is live when nobody knows."""
+    """A page does not call itself live while no process knows."""
     monkeypatch.setattr(watch_module, "HEARTBEAT_S", 0.05)
     journal = Journal(3)
 
@@ -167,7 +167,7 @@ def test_panels_that_change_without_their_run_are_looked_at_again_and_others_are
             assert page.swapped == ["h1"]
             frames = len(page.frames)
             await moving.asked(lambda: moving.drawn > 5)
-            assert len(page.frames) == frames  # Nobody is told anything that did not change.
+            assert len(page.frames) == frames  # No page hears of what did not change.
 
     live(quiet, still, poll_s=0.01)
     live(scene, moving)

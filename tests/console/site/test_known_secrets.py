@@ -1,4 +1,4 @@
-"""What a variable holds that is secret is known from the start, each variable's: it is masked wherever it is said."""
+"""A secret of a variable is known from the start, each variable's: the program masks it wherever it is said."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIVEN = {
 
 @pytest.fixture
 def again() -> Iterator[None]:
-    """What this process knew before."""
+    """The secrets that this process knew before."""
     yield
     known.learn_secrets({"SECRET_KEY": settings.SECRET_KEY}, {})
 

@@ -1,4 +1,4 @@
-"""What a fabric's page says of its stages: what the gates of its runs then ask, in their order, and nothing else."""
+"""A fabric's page describes its stages: the gates of its runs then ask just that, in their order."""
 
 from __future__ import annotations
 

@@ -305,13 +305,13 @@ def test_every_provider_that_is_built_in_is_there_and_publication_knows_it():
 
 @pytest.mark.parametrize("ahead_s", [3_600, -3_600])
 def test_a_calls_deadline_is_judged_by_the_stores_clock_however_far_off_the_machines_is(settings, ahead_s):
-    settings.FABRIC_MODEL_URL = "http://127.0.0.1:9"  # Nobody is there.
+    settings.FABRIC_MODEL_URL = "http://127.0.0.1:9"  # No process is there.
     ports = wiring.new_host().ports
     store_us, here_s = time.time_ns() // 1_000 - ahead_s * 1_000_000, elapsed_s()
     ports.clock.record_measurement(store_us, here_s, here_s)
 
     def caused(left_s):
-        """What became of a model's call and of a tool's, with so many seconds left by the store's clock."""
+        """Return what became of a model's call and of a tool's, with so many seconds left by the store's clock."""
         until = store_us + left_s * 1_000_000
         read = tool_request(ToolSpec(name="read_document"), {"name": "plan.md"}, deadline_at=until)
         model, tool = asyncio.run(ports.models.ask(request(deadline_at=until))), asyncio.run(ports.tools.run(read))

@@ -24,7 +24,7 @@ class LateProvider:
             raise RuntimeError("its file is not there")
 
     async def ask(self, request: ModelRequest) -> None:
-        """Nobody does."""
+        """No one does."""
 
 
 def test_what_the_configuration_lacks_is_said_once(settings, monkeypatch, caplog):

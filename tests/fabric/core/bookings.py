@@ -19,7 +19,7 @@ from tests.fabric.core.scripts import HANGS, Answer, asks, call, fails, summary
 
 @dataclass
 class Entry:
-    """What reached the desk: ``book``, ``cancel`` or ``ask``; the booking's key; whether it changed anything."""
+    """A request at the desk: ``book``, ``cancel`` or ``ask``; the booking's key; whether it changed anything."""
 
     what: str
     key: str
@@ -143,7 +143,7 @@ def say_no() -> Answer:
 
 
 def travel(*, book: JSON = None, pay: JSON = None, workers: int = 1, **fields: Any) -> FabricSpec:
-    """One worker that may book, with the way back, and pay, which has none. Nobody plans."""
+    """One worker that may book, with the way back, and pay, which has none. No agent plans."""
     found = spec(roles=(), workers=workers, tools=("book", "pay"), **fields)
     tools = [
         {"name": "book", "effect": "mutating", "compensation": "cancel", "timeout_s": 5, **(book or {})},

@@ -66,7 +66,7 @@ def spec(**fields: JSON) -> FabricSpec:
 
 
 def lone(**fields: JSON) -> FabricSpec:
-    """One worker under a fixed plan and nobody else: what a request to its model costs is all there is."""
+    """One worker under a fixed plan and no other agent: what a request to its model costs is all there is."""
     return spec(roles=(), **fields)
 
 

@@ -72,7 +72,7 @@ class Household:
     """Whether the process of a run dies before a happening."""
 
     deaf: str = ""
-    """A run that nobody hands its inputs to."""
+    """A run that no process hands its inputs to."""
 
     def __post_init__(self) -> None:
         self.now = T0
@@ -113,7 +113,7 @@ class Household:
             member.wakes[given.input_id] = WAKES.get(given.kind, 1) if wakes is None else wakes
 
     def poison(self, run_id: str) -> Household:
-        """The processes that hold a run die of it, until it is quarantined; up to where nobody but a person can help."""
+        """The processes that hold a run die of it, until it is quarantined; up to where only a person can help."""
         self.runs[run_id].poisoned = True
         self.crash(run_id)
         return self.go(until=at_a_person)
@@ -285,7 +285,7 @@ class Household:
         self._claim(member, family_full=True)
 
     def _put_away(self, member: Member, batch: Batch) -> None:
-        """What is written in place of driving a run; what it did not consume stays where it is."""
+        """Write these rows in place of driving a run; inputs that they do not consume stay where they are."""
         member.driver = None
         for input_id in member.taken - set(batch.consumed):
             if input_id in member.fresh:
@@ -373,7 +373,7 @@ class Household:
 
 
 def at_a_person(family: Household) -> bool:
-    """Nobody holds a run of it, nothing waits to be taken, and its root asks a person."""
+    """No process holds a run of it, nothing waits to be taken, and its root asks a person."""
     waiting = any(family.claimable(member) for member in family.runs.values() if not member.run.terminal)
     return bool(family.root.run.reviews) and not family.held and not waiting
 

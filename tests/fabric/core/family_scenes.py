@@ -41,7 +41,7 @@ def household(briefs: int = 10, script: dict[str, Any] | None = None, **fields: 
 
 
 def whole(family: Household) -> None:
-    """What is true of a family whose root has ended: all have, none is held, and the sums agree."""
+    """Assert that a family whose root has ended is over: all have, none is held, and the sums agree."""
     assert family.held == []
     for member in family.runs.values():
         assert member.run.terminal, f"{member.run_id} is {member.run.state}"

@@ -85,7 +85,7 @@ class World(Told):
     breakers: VirtualBreakers | None = None
     """The circuit breakers of its process; None: there are none."""
     people: Mapping[str, str | None] | None = None
-    """What those who answer hold; None: whoever does holds every role."""
+    """What those who answer hold; None: each of them holds every role."""
     requester: str = "alice"
     causers: tuple[str, ...] = ()
     """Who is behind the requester."""

@@ -20,7 +20,7 @@ WRITE, READ, DELETE = "memory_write_notes", "memory_read_notes", "memory_delete_
 
 
 def remembering(scope: str, *, memory: JSON = None, roles: tuple[str, ...] = (), **fields: Any) -> FabricSpec:
-    """One worker that may write, read and delete notes. Nobody plans unless told."""
+    """One worker that may write, read and delete notes. No agent plans unless a test asks for one."""
     found = tree(roles=roles, tools=(), **fields)
     found["agents"][0]["tools"] = [WRITE, READ, DELETE]
     found["memories"] = [{"name": "notes", "scope": scope, **(memory or {})}]
@@ -101,6 +101,6 @@ def turns(*calls: Any, last: Answer | None = None) -> list[Answer]:
 
 
 def told(world: World, call_id: str) -> JSON:
-    """What a call's model was told."""
+    """Return what a call's model was told."""
     events = [e for e in world.events if isinstance(e.fact, ev.ToolAnswered) and e.fact.call_id == call_id]
     return world.contents(events[-1].content_ref)

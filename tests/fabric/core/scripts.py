@@ -1,4 +1,4 @@
-"""What scripted models and tools answer, said in a word or two."""
+"""Scripted models and tools answer, in a word or two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fabric.core.fabrics import plan
 
 @dataclass(frozen=True)
 class Answer:
-    """What a scripted model or tool does with one command. ``after_s`` None: it never comes back before its deadline."""
+    """A scripted model's or tool's answer to one command. ``after_s`` None: it never comes back before its deadline."""
 
     make: Callable[[Command], Result] | None
     after_s: float = 1.0

@@ -1,4 +1,4 @@
-"""Who answers in a scripted world, and what they hold: as the stores look it up with an inbox row."""
+"""People of a scripted world answer with what they hold: as the stores look it up with an inbox row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ ALL = write_roles(list(Role))
 
 
 def stood(item: InboxItem, people: Mapping[str, str | None] | None = None) -> InboxItem:
-    """The item, with who gives the answer that it holds. ``people``: what each of them holds; None: whoever answers holds every role."""
+    """The item, with who gives the answer that it holds. ``people``: what each of them holds; None: each answers with every role."""
     [found] = add_standings([item], lambda asked: [ALL if people is None else people.get(name) for _, name in asked])
     return found

@@ -31,7 +31,7 @@ class Till:
     caps: dict[str, int] = field(default_factory=dict)
     tokens: int | None = None
     silent: bool = False
-    """Nobody answers."""
+    """No person answers."""
     after_us: int = 0
     asked: list[Want | TokenWant] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)

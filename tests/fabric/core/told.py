@@ -1,4 +1,4 @@
-"""What a test looks at when a scripted run has gone as far as it goes."""
+"""A test looks at these when a scripted run has gone as far as it goes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Told:
 
     @property
     def head(self) -> bytes:
-        """What the next row is chained to."""
+        """Return what the next row is chained to."""
         return self.rows[-1].hash if self.rows else ZERO_HASH
 
     @property

@@ -1,4 +1,4 @@
-"""What comes back over HTTP, read by the tables of ``answers``."""
+"""The tables of ``answers`` read what comes back over HTTP."""
 
 import random
 import time

@@ -65,7 +65,7 @@ def test_what_is_covered_goes_out_also_after_one_that_was_kept(port_of):
 
 @pytest.mark.parametrize("port_of", [of_model, of_tool])
 def test_one_that_is_stopped_between_its_head_and_its_body_does_not_go_out_whole(port_of):
-    """Nobody acts on half a request, and a turn of the loop, with all that other runs do in it, lies in between."""
+    """No server acts on half a request, and a turn of the loop, with all that other runs do in it, lies in between."""
     [(_, stopped)], received = asked(port_of, iter([True, False]))
     assert (stopped, received) == (True, 0)
 

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said, and its exit code."""
+    """A command's output, and its exit code."""
 
     code: int
     out: str

@@ -30,7 +30,7 @@ def till():
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory, till: ScriptedEndpoint) -> Installation:
-    """With two fabrics that pay once somebody approved it: in their own time, and within two seconds."""
+    """With two fabrics that pay once a person approved it: in their own time, and within two seconds."""
     made = Installation(tmp_path_factory.mktemp("approving") / "data")
     made.environment["FABRIC_ALLOWED_HOSTS"] = till.authority
     assert made.command("prepare").returncode == 0
@@ -68,7 +68,7 @@ def asking(installation: Installation) -> dict[str, Any]:
 
 
 def shows_it_all(text: str, review: dict[str, Any]) -> bool:
-    """Whether a text shows the call, its arguments as they are, its effect, who proposed it, the digest, and what follows from each answer."""
+    """Return True if a text shows the call, its arguments as they are, its effect, who proposed it, the digest, and what follows from each answer."""
     wanted = (
         "call        pay (irreversible)",
         "proposed by reader",
@@ -168,7 +168,7 @@ def at_terminal(installation: Installation, words: tuple[str, ...], prompt: str,
 
 
 def _read(terminal: int) -> bytes:
-    """What comes next; empty at the end, which Linux tells as an error."""
+    """Return what comes next; empty at the end, which Linux tells as an error."""
     try:
         return os.read(terminal, 65_536)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a database says, in a sentence for who runs a command."""
+"""A database's error is a sentence for the person who runs a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabric.management.base import database_sentence
 
 @pytest.fixture
 def full(tmp_path):
-    """What SQLite says when it has no more room."""
+    """SQLite's sentence when it has no more room."""
     with sqlite3.connect(tmp_path / "small.sqlite3") as opened:
         opened.execute("CREATE TABLE filled (value)")
         opened.execute("PRAGMA max_page_count = 4")

@@ -62,7 +62,7 @@ def last(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def digest_of(installation: Installation, item: str) -> str:
-    """What a script reads before it answers."""
+    """Return what a script reads before it answers."""
     return str(last(installation.command("review", "show", item, "--json"))["digest"])
 
 
@@ -121,7 +121,7 @@ def test_a_host_that_is_killed_is_followed_by_who_was_watching(installation):
     item = watcher.stderr.readline().split()[1]
     host.kill()
     host.communicate(timeout=PATIENCE_S)
-    # Whoever comes first, the one who decides or the one who watches, hosts it now.
+    # The first process, the one that decides or the one that watches, hosts it now.
     decided = installation.command("decide", item, "approve", "--digest", digest_of(installation, item), "--json")
     assert decided.returncode == 0, decided.stderr
     out, _ = watcher.communicate(timeout=PATIENCE_S)

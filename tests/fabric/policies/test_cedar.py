@@ -18,7 +18,7 @@ def told(*texts):
 
 
 def ruled(when, args):
-    """What a policy that permits with a condition says of a call."""
+    """Return what a policy that permits with a condition says of a call."""
     rules = cedar_policies.find_rules(
         lone(gates={"policies": [{"name": "own", "text": f"permit(principal, action, resource) when {{ {when} }};"}]})
     )

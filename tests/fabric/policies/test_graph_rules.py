@@ -1,4 +1,4 @@
-"""What an installation registers for graphs: found by dotted path once, listed, and each mistake is one sentence."""
+"""An installation registers names for graphs: found by dotted path once, listed, and each mistake is one sentence."""
 
 from __future__ import annotations
 

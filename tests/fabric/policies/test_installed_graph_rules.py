@@ -101,10 +101,10 @@ def test_the_example_of_the_documentation_leads_a_conversation(acme, actor):
             "at_least is missing; give a whole number of turns",
         ),
         (
-            "name: whoever_was_before",
-            "name: whoever",
+            "name: previous_participant",
+            "name: participant",
             "topology.transitions.1.then",
-            "no target is registered as 'whoever'; there are: whoever_was_before",
+            "no target is registered as 'participant'; there are: previous_participant",
         ),
     ],
 )
@@ -152,9 +152,9 @@ def test_drills_of_the_fabric_are_led_by_it_too(acme):
 
 def test_it_is_listed(acme, capsys):
     call_command("graph", "registered")
-    assert capsys.readouterr().out.split() == ["conditions", "turns_taken", "targets", "whoever_was_before"]
+    assert capsys.readouterr().out.split() == ["conditions", "turns_taken", "targets", "previous_participant"]
     call_command("graph", "registered", "--json")
-    assert json.loads(capsys.readouterr().out) == {"conditions": ["turns_taken"], "targets": ["whoever_was_before"]}
+    assert json.loads(capsys.readouterr().out) == {"conditions": ["turns_taken"], "targets": ["previous_participant"]}
 
 
 def test_what_cannot_be_had_is_refused_by_whatever_starts(settings):

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API alone says."""
+"""The adapter speaks Anthropic's Messages API where it differs from others."""
 
 import json
 

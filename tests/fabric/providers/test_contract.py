@@ -1,4 +1,4 @@
-"""What holds of every provider, over real HTTP in its own protocol: one request an ask, whatever comes back."""
+"""Every provider keeps one contract, over real HTTP in its own protocol: one request an ask, whatever comes back."""
 
 import asyncio
 import json

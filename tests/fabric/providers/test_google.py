@@ -1,4 +1,4 @@
-"""What Google's Gemini API alone says."""
+"""The adapter speaks Google's Gemini API where it differs from others."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a fabric may tell a model's endpoint: nothing that costs more, speaks in the journal's stead or asks another model."""
+"""A fabric may give a model's endpoint options: none that costs more, speaks in the journal's stead or asks another model."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is read how: a row for each odd answer that somebody's endpoint gives, in each protocol, at once and as a stream."""
+"""A reader reads each odd answer of an endpoint: a row for each, in each protocol, at once and as a stream."""
 
 from __future__ import annotations
 

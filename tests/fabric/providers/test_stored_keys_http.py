@@ -35,7 +35,7 @@ def everything() -> Iterator[tuple[str, bytes]]:
                     yield table, bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
     database = Path(connection.settings_dict["NAME"]).name
     for path in Path(configured.FABRIC_DATA).rglob("*"):
-        # Whoever opens a database of SQLite's beside its connections takes their locks away by closing it (sqlite.org/howtocorrupt.html 2.2), and the next
+        # A program that opens a database of SQLite's beside its connections takes their locks away by closing it (sqlite.org/howtocorrupt.html 2.2), and the next
         # process that closes it takes its log away under them.
         if path.is_file() and not path.name.startswith(database):
             yield str(path), path.read_bytes()

@@ -39,7 +39,7 @@ def test_an_only_call_is_told_once_its_own_object_is_whole(spoken):
 
 
 def _closes(piece):
-    """Whether the arguments of the first call have ended with this piece."""
+    """Return True if the arguments of the first call have ended with this piece."""
     return b"of all" in piece or b'"}"' in piece
 
 

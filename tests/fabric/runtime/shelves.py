@@ -87,7 +87,7 @@ class Shelf:
         return fold(Run("run-1", tier=self.world.tier, seed=7), events)
 
     def go_on(self):
-        """What the next owner writes; the kinds of its rows."""
+        """Return what the next owner writes; the kinds of its rows."""
         claimed = self.claimed()
         driver = RunDriver(self.world.compiled)
         kinds = []

@@ -1,7 +1,7 @@
-"""What was approved is what runs: whatever is changed after an approval, be it one byte, nothing is called, and it is told why (H3, docs/specification/durability.md 1.2).
+"""The approved bytes are what runs: after any change, be it one byte, nothing is called, and the run says why (H3, docs/specification/durability.md 1.2).
 
 A call that cannot be undone waits for a person. What they approve is bound to its bytes by a digest, and those bytes stand in a chained journal: so an approval of
-anything else is no answer to the review, and a journal with another byte in it is driven by nobody.
+anything else is no answer to the review, and no worker drives a journal with another byte in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.fabric.core.bookings import Desk, at_the_desk, go, travel
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import call, say, summary
 from tests.fabric.core.standings import stood
-from tests.fabric.runtime.journals import claimed, stored
+from tests.fabric.runtime.claimed_runs import claimed, stored
 
 ARGS = {
     "to": "Ana Müller",
@@ -75,7 +75,7 @@ def approved() -> World:
 
 
 def shown(world: World) -> bytes:
-    """What the person was shown, as it is stored."""
+    """Return what the person was shown, as it is stored."""
     row = next(r for r, e in zip(world.rows, world.events, strict=True) if isinstance(e.fact, ev.ReviewOpened))
     assert row.payload is not None
     return row.payload
@@ -112,7 +112,7 @@ def test_the_digest_is_over_what_was_shown_and_holds_what_matters(approved):
 
 
 def bound_to(world: World, **other: str | int | bytes) -> str:
-    """What an approval is bound to, of what this run asks but for what is said of it."""
+    """Return what an approval is bound to, of what this run asks but for what is said of it."""
     about: dict[str, Any] = {
         "revision": world.compiled.revision,
         "shown": shown(world),
@@ -155,7 +155,7 @@ def test_an_approval_of_any_of_them_is_no_answer(approved):
 
 
 def approval(world: World, **other: str) -> InboxItem:
-    """Somebody's who holds every role, as a store brings it."""
+    """An answer of a person who holds every role, as a store brings it."""
     review = world.review.fact
     about: dict[str, Any] = {
         "input_id": "yes",
@@ -175,7 +175,7 @@ def changed_arguments() -> dict[str, dict]:
             try:
                 args = json.loads(changed)
             except ValueError:
-                continue  # No arguments of anything: nobody can propose them.
+                continue  # No arguments of anything: no agent can propose them.
             if isinstance(args, dict):
                 found[changed.decode()] = args
     return found
@@ -228,7 +228,7 @@ def test_what_was_spent_a_cap_a_policy_and_a_revision_are_part_of_what_is_approv
 
 
 def with_approval(world: World, **changed) -> ClaimedRun:
-    """What a claim of the run brings once it was approved."""
+    """Return what a claim of the run brings once it was approved."""
     return replace(claimed(world), inbox=(approval(world),), revision_id=world.compiled.revision, **changed)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that are announced, that only a newer program reads, and that nobody reads: none of them stops a driver."""
+"""Inputs that are announced, that only a newer program reads, and that no program reads: none of them stops a driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fabric.core.fabrics import lone
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails
 from tests.fabric.core.standings import stood
-from tests.fabric.runtime.journals import claimed
+from tests.fabric.runtime.claimed_runs import claimed
 from tests.fabric.runtime.test_driver import CANCEL, START, T0, Driven, S, item, refused, stored
 
 
@@ -81,7 +81,7 @@ def test_other_batches_raise_nothing_beyond_what_they_write():
     assert Driven().batch.format <= FORMAT
 
 
-# -- of nobody -------------------------------------------------------------------------------------------------------
+# -- of no sender ----------------------------------------------------------------------------------------------------
 
 
 def test_nonsense_is_taken_out_and_the_journal_says_so():
@@ -133,7 +133,7 @@ def taken(world, *, now: int, inbox=(), announced=(), at: int | None = None):
 
 @pytest.mark.parametrize("says", [1, FORMAT + 3])
 def test_what_only_a_newer_program_reads_may_be_an_answer_so_nothing_expires_meanwhile(says):
-    """Announced before the review is due, for after it: whoever reads it decides, and this program neither waits for it nor assumes silence."""
+    """Announced before the review is due, for after it: a program that reads it decides, and this one neither waits for it nor assumes silence."""
     world, review = asked()
     given = INBOX.validate_json(answer(review, 0).body)
     tomorrow = replace(newer(given, says), visible_at=review.due_at + S, announced=True)
@@ -202,7 +202,7 @@ def test_a_review_expires_with_a_claim_only_where_what_that_brought_is_fresh(lat
     now = review.due_at + 60 * S
     driven = taken(world, now=now, at=now - late_us)
     assert ("review_decided" in kinds(driven.batch)) == decides
-    if not decides:  # Whoever is woken by that looks at the inbox first.
+    if not decides:  # A worker that is woken by that looks at the inbox first.
         assert driven.batch.wake_at == review.remind_at
 
 
@@ -227,7 +227,7 @@ def test_a_withdrawn_answer_lets_it_expire_when_the_window_has_passed():
     ("sent_us", "counts"), [(-1, True), (0, False), (17 * S, False)], ids=["before", "at", "after"]
 )
 def test_an_answer_counts_when_it_was_sent_before_the_review_was_due(sent_us, counts, verb):
-    """Whenever it is taken: here nobody drove the run until long after."""
+    """Whenever it is taken: here no worker drove the run until long after."""
     world, review = asked()
     sent = replace(answer(review, 0, verb, message="So."), announced=False, sent_at=review.due_at + sent_us)
     driven = taken(world, now=review.due_at + 60 * S, inbox=[sent])

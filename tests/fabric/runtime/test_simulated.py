@@ -1,4 +1,4 @@
-"""What the runtime promises, held to runs of the simulator: their fabrics draw gates that ask libraries."""
+"""The runtime keeps its promises in runs of the simulator: their fabrics draw gates that ask libraries."""
 
 from __future__ import annotations
 

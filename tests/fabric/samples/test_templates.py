@@ -1,4 +1,4 @@
-"""What a run of each template comes to, with nothing but what comes along."""
+"""A run of each template comes to its end with nothing but what comes along."""
 
 from __future__ import annotations
 

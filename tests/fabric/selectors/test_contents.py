@@ -1,4 +1,4 @@
-"""What pages and programs are shown of an event's content: credentials are masked, everything else stands as it is."""
+"""Pages and programs show an event's content with its credentials masked, and everything else as it is."""
 
 from __future__ import annotations
 

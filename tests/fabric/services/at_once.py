@@ -12,7 +12,7 @@ PATIENCE_S = 60
 
 
 def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What each gave, or how it was refused, all called in the same moment. Raises what else went wrong."""
+    """Return what each gave, or how it was refused, all called in the same moment. Raises what else went wrong."""
     from django.db import connection
 
     begin = threading.Barrier(len(acts))
@@ -39,7 +39,7 @@ def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 class Together:
-    """A journal store whose first writes wait for one another: nobody writes before everybody has read what there was."""
+    """A journal store whose first writes wait for one another: none is written before everybody has read what there was."""
 
     def __init__(self, store: Any, callers: int) -> None:
         self._store = store

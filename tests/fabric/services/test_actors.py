@@ -31,7 +31,7 @@ def test_the_workspace_and_its_owner_are_made_once(db):
 
 
 def test_an_installation_makes_its_own_workspace_and_the_one_of_its_drills_and_no_other():
-    """docs/how-to/manage-members.md: what cannot be used whole, nobody can make."""
+    """docs/how-to/manage-members.md: no owner can make what cannot be used whole."""
     makers = sorted(
         (path.relative_to(ROOT).as_posix(), one.name)
         for folder in ("fabric", "console", "simulator")

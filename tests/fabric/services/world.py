@@ -1,4 +1,4 @@
-"""What the tests of services, selectors and commands share: a small fabric, an actor, runs that really ran."""
+"""The tests of services, selectors and commands share a small fabric, an actor, and runs that really ran."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,11 +116,11 @@ PAYING = (
 """,
     )
 )
-"""Its reader wants to pay somebody, which cannot be undone: each run waits for a person. Nothing answers at the tool's address."""
+"""Its reader wants to pay a supplier, which cannot be undone: each run waits for a person. Nothing answers at the tool's address."""
 REPLACEABLE = PAYING.replace("  - name: pay\n", "  - name: calculator\n  - name: pay\n").replace(
     "[pay]", "[pay, calculator]"
 )
-"""The same, of which somebody may let it count in place of paying."""
+"""The same, of which a reviewer may let it count in place of paying."""
 
 TALKING = (
     SMALL.replace("name: small", "name: talking")
@@ -187,7 +187,7 @@ NOTES = Document("notes.md", "The budget of the project is 40 dollars. The deadl
 
 
 class HeardNudge:
-    """A nudge that keeps what it is told: there is nobody to wake."""
+    """A nudge that keeps what it is told: there is no worker to wake."""
 
     def __init__(self) -> None:
         self.woken: list[str] = []
@@ -200,14 +200,14 @@ class HeardNudge:
 
 
 def published_by_two(actor: Actor, source: str) -> PublishedFabric:
-    """A fabric to whose changes two people agree: asked for by the actor, agreed to by somebody else."""
+    """A fabric to whose changes two people agree: asked for by the actor, agreed to by a colleague."""
     asked = change_request_open(actor=actor, source=source)
     other = Actor(name="who-agrees", workspace_id=actor.workspace_id, roles=frozenset({"editor"}))
     return change_approve(actor=other, request_id=asked.id, digest=asked.digest)
 
 
 def change_waits(actor: Actor, name: str, author: str = "ana") -> str:
-    """The id of a change request of somebody's for a published fabric, whatever that one asks for."""
+    """The id of a member's change request for a published fabric, whatever that one asks for."""
     fabric = Fabric.objects.select_related("published").get(workspace_id=actor.workspace_id, name=name)
     base = fabric.published
     assert base is not None
@@ -226,7 +226,7 @@ def actor(transactional_db: None) -> Actor:
 
 @pytest.fixture
 def stranger(transactional_db: None) -> Actor:
-    """Somebody of another workspace."""
+    """A member of another workspace."""
     workspace = Workspace.objects.create(name="elsewhere")
     return Actor(name="mallory", workspace_id=workspace.id, roles=OWNER_ROLES)
 

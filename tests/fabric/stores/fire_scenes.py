@@ -1,4 +1,4 @@
-"""What the journal writer is put through on real databases: a wire that loses what crosses it, a stream of batches, and what stands afterwards."""
+"""The journal writer meets trouble on real databases: a wire that loses what crosses it, a stream of batches, and what stands afterwards."""
 
 from __future__ import annotations
 

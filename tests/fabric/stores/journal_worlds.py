@@ -93,11 +93,11 @@ class MemoryWorld:
         self.clock.us += round(seconds * SECOND)
 
     def give_bob(self, roles: str | None) -> None:
-        """What bob holds from now on; None: he is no member any more."""
+        """Give bob these roles from now on; None: he is no member any more."""
         self.store.people = {"ann": "viewer"} if roles is None else {"ann": "viewer", "bob": roles}
 
     def leave_bob(self, ann: str | None = None) -> None:
-        """Nobody but bob may sign in, where ann holds nothing."""
+        """Only bob may sign in, where ann holds nothing."""
         self.store.people = {"bob": BOBS} if ann is None else {"ann": ann, "bob": BOBS}
 
     def claims(self, run_id: str) -> int:
@@ -154,18 +154,18 @@ class MemoryWorld:
 
 
 class SqlWorld:
-    """What SQLite and PostgreSQL have in common: they can be asked."""
+    """SQLite and PostgreSQL have this in common: they can be asked."""
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def give_bob(self, roles: str | None) -> None:
-        """What bob holds from now on; None: he is no member any more."""
+        """Give bob these roles from now on; None: he is no member any more."""
         gone = 1 if roles is None else "NULL"
         self.ask(f"UPDATE fabric_member SET roles = '{roles or BOBS}', removed_at = {gone} WHERE name = 'bob'")
 
     def leave_bob(self, ann: str | None = None) -> None:
-        """Nobody but bob may sign in, where ann holds nothing."""
+        """Only bob may sign in, where ann holds nothing."""
         gone = 1 if ann is None else "NULL"
         self.ask(f"UPDATE fabric_member SET roles = '{ann or ''}', removed_at = {gone} WHERE name = 'ann'")
 

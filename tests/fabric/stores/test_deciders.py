@@ -1,4 +1,4 @@
-"""What somebody holds when their answer is taken: programs are marked, who is alone is, and who may not sign in holds nothing."""
+"""The store brings the roles of a person whose answer is taken: it marks programs and a lone person, and one who may not sign in holds nothing."""
 
 from __future__ import annotations
 

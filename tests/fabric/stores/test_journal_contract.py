@@ -1,4 +1,4 @@
-"""What every journal store promises (fabric/runtime/ports/journal.py), asked of all three."""
+"""Every journal store keeps its contract (fabric/runtime/ports/journal.py): all three are asked."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

@@ -1,4 +1,4 @@
-"""What every journal store promises about child runs, the caps of their family, and inputs for other runs, asked of all three."""
+"""Every journal store keeps its contract about child runs, the caps of their family, and inputs for other runs."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

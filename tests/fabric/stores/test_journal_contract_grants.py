@@ -1,4 +1,4 @@
-"""What every journal store promises about reservations and settlements that come with batches, asked of all three."""
+"""Every journal store keeps its contract about reservations and settlements that come with batches."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every journal store promises about what a claim loads: where the row stands, snapshots, announced inputs, formats. Asked of all three."""
+"""Every journal store keeps its contract about what a claim loads: where the row stands, snapshots, announced inputs, formats."""
 
 import pytest
 

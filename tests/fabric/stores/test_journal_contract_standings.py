@@ -1,4 +1,4 @@
-"""Who gives an answer, and what they hold, comes with its inbox row; an answer that was judged on something else by now is not written."""
+"""An inbox row brings its answerer and what they hold; an answer that was judged on something else by now is not written."""
 
 import pytest
 

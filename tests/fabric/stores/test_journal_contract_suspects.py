@@ -1,4 +1,4 @@
-"""What every journal store promises about runs that were claimed again and again without progress, asked of all three."""
+"""Every journal store keeps its contract about runs that were claimed again and again without progress."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_suspects_that_nobody_may_take_hide_nobody(fleet):
 
 
 def test_suspects_cost_no_statement_more(fleet):
-    """A look and a load, whoever is due."""
+    """A look and a load, of any run that is due."""
     fleet.runs(*[0] * 3)
     store, costs = fleet.world.store, []
     for claims in (1, 4):

@@ -1,4 +1,4 @@
-"""What every journal store promises about owning a run and writing its journal, asked of all three."""
+"""Every journal store keeps its contract about owning a run and writing its journal."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

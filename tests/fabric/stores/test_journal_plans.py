@@ -32,7 +32,7 @@ def test_a_plan_made_on_empty_tables_reads_no_table_from_end_to_end(postgresql_w
     assert len(every) == 29
     every["flush"] = flush.write(FlushShape(*[True] * 11))
     ends = dict.fromkeys(("rows", "consumed", "taking", "ended", "told"), True)
-    every["flush of one that ends"] = flush.write(FlushShape(**ends, escalated=False))
+    every["flush of one that ends"] = flush.write(FlushShape(**ends, reviewed=False))
     reached = {}
     with postgresql_world.store._calls.use() as connection:
         for number, (name, statement) in enumerate(every.items()):

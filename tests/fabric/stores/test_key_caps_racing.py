@@ -32,7 +32,7 @@ class Racer(threading.Thread):
         try:
             for n in range(CALLS):
                 self.call(n)
-        except Exception as error:  # noqa: BLE001 - What a thread raises nobody else would see.
+        except Exception as error:  # noqa: BLE001 - Only this thread would see what it raises.
             self.failed.append(error)
 
     def call(self, n):

@@ -1,4 +1,4 @@
-"""What every store of memories promises (fabric/runtime/ports/memories.py), asked of all three."""
+"""Every store of memories keeps its contract (fabric/runtime/ports/memories.py): all three are asked."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count

@@ -155,7 +155,7 @@ def test_a_commit_that_was_lost_is_sent_again(store, writer):
 
 
 def test_a_database_that_loses_everything_costs_no_batch_its_place(store, writer):
-    """What is lost again and again with nothing written in between is not the batch's fault."""
+    """A write that is lost again and again with nothing written in between is not the batch's fault."""
     outcomes = Outcomes()
     first, second = owned(store, 2)
     writer.submit(first.batch(), outcomes.of(first.run_id))
@@ -167,7 +167,7 @@ def test_a_database_that_loses_everything_costs_no_batch_its_place(store, writer
 
 
 class Usurped(Gate):
-    """Somebody else claims the run in the moment in which the commit's fate is unknown."""
+    """Another worker claims the run in the moment in which the commit's fate is unknown."""
 
     def heads(self, run_ids):
         self.retire("host-1")

@@ -92,7 +92,7 @@ def test_a_poison_run_in_a_whole_batch_is_found_by_halving(there):
 
 @contextmanager
 def held(dsn, run_id):
-    """Somebody else's lock on a run's row."""
+    """Another connection's lock on a run's row."""
     with psycopg.connect(dsn) as rival:
         rival.execute("SELECT 1 FROM fabric_run WHERE id = %s FOR UPDATE", [run_id])
         yield
@@ -160,7 +160,7 @@ def test_a_file_that_somebody_holds_is_waited_for(sqlite_world):
     stands(store, journals)
 
 
-# -- what nobody knows -------------------------------------------------------------------------------------------------
+# -- what no worker knows ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_commit_whose_answer_is_lost_has_one_of_two_fates(postgresql_world, wi
 
 @pytest.mark.postgresql
 def test_a_commit_that_lands_after_its_fate_was_asked_for_stands_once(postgresql_world, wired):
-    """Nobody waits for the server's answer any more when it gets the lock that it waited for."""
+    """No worker waits for the server's answer any more when it gets the lock that it waited for."""
     store, wire = wired
     (journal,) = owned(store, 1)
     with Pen(store) as pen:

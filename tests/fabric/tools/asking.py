@@ -19,7 +19,7 @@ DOCUMENTS = (
 
 
 def samples(**changed: Any) -> Permits:
-    """What an operator lets fabrics do who named the sample tools."""
+    """Return what an operator lets fabrics do who named the sample tools."""
     return Permits(tools=build_tools(NAMED), **{"variables": frozenset({"SAMPLE_KEY"}), **changed})
 
 

@@ -1,4 +1,4 @@
-"""What every tool port keeps to: the virtual world's tools in memory, callables, HTTP tools, HTTP tools from OpenAPI, tools of MCP servers.
+"""Every tool port keeps one contract: the virtual world's tools in memory, callables, HTTP tools, HTTP tools from OpenAPI, tools of MCP servers.
 
 Each is asked for the same bookings of the same service (``books.py``), and what it says of a call is compared with what the service did.
 """
@@ -36,7 +36,7 @@ def spec(**changed):
 
 
 class InMemory:
-    """The tools of the virtual world, whose clock does not pass: what nobody hears of before the deadline is over at once."""
+    """The tools of the virtual world, whose clock does not pass: a call without an answer before the deadline is over at once."""
 
     def __init__(self, books):
         self._kind = ""
@@ -161,7 +161,7 @@ each_real = pytest.mark.parametrize("booking", REAL, indirect=True, ids=named)
 
 
 def done(found):
-    """Whether a result says that it was done; None: it does not know."""
+    """Return True if a result says that it was done; None: it does not know."""
     if found.outcome is None:
         return isinstance(found, ToolFinished) and not found.error
     return {Outcome.ANSWERED: True, Outcome.REJECTED: False}.get(found.outcome)

@@ -1,4 +1,4 @@
-"""What a tool's result means to the conversation: of a function what it returns, of another tool what its declaration lets its JSON say."""
+"""A tool's result may hand over the conversation: of a function what it returns, of another tool what its declaration lets its JSON say."""
 
 import pytest
 

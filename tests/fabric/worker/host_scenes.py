@@ -235,7 +235,7 @@ class Site:
         return str(ended[0]["state"]) if ended else ""
 
     def claim(self, name: str = "rival", lease_s: float = NEVER_S) -> list[ClaimedRun]:
-        """What another incarnation would get now, and gets."""
+        """Return what another incarnation would get now, and gets."""
         self.store.register(name, lease_s=lease_s)
         return list(self.store.claim(name, limit=100, queues=["default"]))
 

@@ -1,4 +1,4 @@
-"""What the claimer makes of a claim: whether there may be more that is due, so that the host asks again at once."""
+"""The claimer says of a claim whether more may be due, so that the host asks again at once."""
 
 from queue import SimpleQueue
 from types import SimpleNamespace

@@ -115,7 +115,7 @@ def test_nothing_is_performed_before_its_intent_has_committed(watched):
         settled(host)
         assert (
             len(agents.ledger) == issued
-        )  # This commit is under way, and as long as it is, nobody is asked what it intends.
+        )  # This commit is under way, and as long as it is, no run is asked what it intends.
         issued += [row.kind for batch in batches for row in batch.rows].count("call_issued")
         permits.release()
         watched.store.done.get(timeout=WAIT_S)

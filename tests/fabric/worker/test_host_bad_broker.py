@@ -45,7 +45,7 @@ class BadBroker:
             self.late.append(run_id)
 
     def deliver_late(self):
-        """What was kept, shuffled and doubled."""
+        """The messages that were kept, shuffled and doubled."""
         messages = self.late * 2
         self._random.shuffle(messages)
         for run_id in messages:

@@ -328,7 +328,7 @@ def test_a_policy_without_breakers_whose_rate_nobody_learns_asks_nothing(site):
 
 
 def test_a_stand_in_that_another_host_knows_to_be_away_is_not_asked(site):
-    """Its row is looked at where the call failed, whoever opened it, and though nobody here ever asked that model."""
+    """Its row is looked at where the call failed, whichever worker opened it, and though this one never asked that model."""
     own = SPEC.models[0]
     chain = [
         own.model_copy(update={"fallbacks": ("near", "far")}),

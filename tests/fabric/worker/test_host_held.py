@@ -1,4 +1,4 @@
-"""Runs that a host holds since it cannot load, step or write them: nobody claims them before their time, then they are tried again.
+"""Runs that a host holds since it cannot load, step or write them: no worker claims them before their time, then they are tried again.
 
 No time passes but what a test lets pass.
 """

@@ -1,4 +1,4 @@
-"""A host whose timers fire late, since it stood still: it looks at its inbox before it believes that nobody said anything."""
+"""A host stood still, so its timers fire late: it looks at its inbox before it believes that no input came."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is sent under a lease: a process that stood still past its own sends nothing of what it had ready."""
+"""A process that stood still past its own lease sends nothing of what it had ready."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def planning(site, **config):
 
 def test_what_committed_after_the_lease_was_over_is_not_sent_and_not_charged(site):
     host, agents, run_id, parked = planning(site)
-    site.store.claim_open.clear()  # Nobody takes it anew before it was looked at.
+    site.store.claim_open.clear()  # No worker takes it anew before it was looked at.
     site.elapsed.s += LEASE_S
     parked.answer()
     site.until_released(run_id)
@@ -66,7 +66,7 @@ def test_a_run_that_another_took_meanwhile_is_let_go_of_without_a_word_to_anybod
 
 
 def test_after_an_outage_longer_than_the_lease_an_answer_in_memory_is_not_lost(site):
-    """What commits in the new term is surely this process's, so its run goes on here."""
+    """A commit in the new term is surely this process's, so its run goes on here."""
     host, agents, run_id, parked = planning(site)
     site.elapsed.s += LEASE_S
     until_new_term(site, host)
@@ -80,7 +80,7 @@ def test_after_an_outage_longer_than_the_lease_an_answer_in_memory_is_not_lost(s
 
 
 def test_what_was_begun_to_be_written_before_the_lease_was_over_is_not_of_the_new_term(site):
-    """Between its commit and the beat that came after it somebody may have taken the run."""
+    """Between its commit and the beat that came after it another worker may have taken the run."""
     host, agents, run_id, parked = planning(site)
     while not site.store.begun.empty():
         site.store.begun.get()

@@ -1,4 +1,4 @@
-"""What a host does with a run that it cannot load, step or write, and with all of them when its lease is lost."""
+"""A host lets go of a run that it cannot load, step or write, and of all of them when its lease is lost."""
 
 import threading
 from typing import Any
@@ -68,7 +68,7 @@ def test_an_error_while_a_batch_is_written_waits_for_its_fate(site):
     host.offer(run_id)
     settled(host)
     assert host.owned == {}
-    site.store.claim_open.clear()  # Nobody claims it before it was looked at.
+    site.store.claim_open.clear()  # No worker claims it before it was looked at.
     site.store.open.set()
     released = site.until_given_back(run_id)
     assert released.last_seq == len(first.rows)  # Behind what had been under way, which stands.

@@ -106,7 +106,7 @@ def test_two_that_have_to_be_alone_and_were_found_one_after_the_other_are_driven
     dead = "dead"
     site.store.register(dead, lease_s=NEVER_S)
     runs = [site.create(), site.create()]
-    for run_id in runs:  # Nobody else's: its lease lasts.
+    for run_id in runs:  # No other worker's: its lease lasts.
         site.store.tables.runs[run_id].incarnation = dead
     site.store.waits = list(runs)
     site.host(site.agents(), sweep_s=0.02, orphans_s=0.05)

@@ -1,4 +1,4 @@
-"""What a host does with a run that it may not drive."""
+"""A host puts away a run that it may not drive."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_run_whose_revision_cannot_be_loaded_is_quarantined_at_the_sixth_claim
     assert site.store.columns(run_id).state == "quarantined"
     host.offer(run_id)
     settled(host)
-    assert host.counters.claimed == 6  # Its input still waits; nobody claims it for that.
+    assert host.counters.claimed == 6  # Its input still waits; no worker claims it for that.
     site.faults.clear()
     answer(site, host, run_id, "approve")
     while site.outcome(run_id) == "":

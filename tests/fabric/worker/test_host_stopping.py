@@ -99,7 +99,7 @@ def test_a_call_that_is_out_is_let_finish_and_nothing_new_is_asked(site):
     thread.join(WAIT_S)
     assert not thread.is_alive()
     assert "model_answered" in site.kinds(works)  # The answer that came in time is kept.
-    assert agents.asked(works) == [parked.request.command_id]  # What it leads to is somebody else's.
+    assert agents.asked(works) == [parked.request.command_id]  # What it leads to is another worker's.
     assert agents.aborted == []
     claims = {claimed.run_id: claimed for claimed in site.claim()}
     assert sorted(claims) == sorted([waits, works])
@@ -233,7 +233,7 @@ def test_a_batch_that_is_being_written_is_waited_for(site):
     assert site.kinds(run_id) == [*(row.kind for row in batch.rows), "model_answered"]
     assert (
         len(agents.ledger) == 1
-    )  # What was intended before is sent; what follows from the answer is whoever claims the run's.
+    )  # What was intended before is sent; what follows from the answer is the next claimer's.
     (claimed,) = site.claim()
     assert not claimed.taken_over
 

@@ -127,7 +127,7 @@ def test_a_database_that_is_away_for_longer_than_the_lease_costs_nothing_that_is
     scene.store._clock.us += int(3 * LEASE_S * 1e6)
     scene.store.forget()
     scene.store.until(("host", True))
-    assert scene.claim() == []  # Nobody had come first, so the run is still this incarnation's.
+    assert scene.claim() == []  # No other had come first, so the run is still this incarnation's.
     assert scene.store.write([Journal(run.run_id, claimed.fence).batch()]) == ["committed"]
     assert not scene.names_at_loss
 

@@ -80,7 +80,7 @@ class Worker:
         until(lambda: self.presence.looks >= wanted)
 
     def die(self):
-        """Its session ends and nobody says a word: as after kill -9."""
+        """Its session ends without a word: as after kill -9."""
         self.presence.stop()
 
     def close(self):
@@ -230,7 +230,7 @@ class Pooler:
 
 
 class Pooled:
-    """What a client of it has."""
+    """A client behind a pooler."""
 
     def __init__(self, pooler):
         self._pooler, self._held = pooler, None
@@ -270,7 +270,7 @@ def test_an_idle_worker_looks_once_a_second_and_commits_nothing(postgresql_world
 
 @pytest.mark.postgresql
 def test_restarts_of_the_server_steal_no_healthy_run(own):
-    """Each takes all locks at once; nobody is ended for it, with nothing but the grace between them."""
+    """Each takes all locks at once; no worker is ended for it, with nothing but the grace between them."""
     made = [Worker(own.url(), f"worker-{number}") for number in range(3)]
     for _ in range(RESTARTS):
         sessions = [worker.presence.sessions for worker in made]

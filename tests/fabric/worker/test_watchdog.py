@@ -11,7 +11,7 @@ from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, said, settled
 
 
 class Left:
-    """What became of the worker."""
+    """A watchdog, and how its worker ended."""
 
     def __init__(self, progress, worn_out=lambda: False, **given):
         self.codes, self.drained = SimpleQueue(), threading.Event()

@@ -1,4 +1,4 @@
-"""Somebody who is there, and a fabric of theirs to drill."""
+"""A member who is there, and a fabric of theirs to drill."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def small(actor: Actor) -> str:
 
 @pytest.fixture
 def vera(actor: Actor) -> Actor:
-    """Somebody of the same workspace who is no operator."""
+    """A member of the same workspace who is no operator."""
     return Actor(name="vera", workspace_id=actor.workspace_id, roles=frozenset(UNTIL_NOW))
 
 
 @pytest.fixture
 def stranger(actor: Actor) -> Actor:
-    """Somebody of another workspace."""
+    """A member of another workspace."""
     return Actor(name="mallory", workspace_id=Workspace.objects.create(name="elsewhere").id, roles=OWNER_ROLES)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fabric.core.spec.fabric import FabricSpec
 from simulator.swarm.fabrics import QUERY
-from tests.simulator.world.worlds import PRICED, ROLES, supervisor
+from tests.simulator.world.quiet_worlds import PRICED, ROLES, supervisor
 
 LOOKUP = {
     "name": "lookup",

@@ -15,7 +15,7 @@ import django
 PATIENCE_S = 60.0
 ROUNDS, THREADS = 5, 6
 BLOCKED_S = 1.0
-"""So long somebody waits who waits for a lock; who does not is done long before."""
+"""So long a caller waits that waits for a lock; one that does not is done long before."""
 
 
 def published() -> tuple[Any, str]:
@@ -30,7 +30,7 @@ def published() -> tuple[Any, str]:
 
 
 def drill_stop() -> Any:
-    """The drill stop is pulled while somebody has asked for drills and not committed yet: how many it ended, and how many are left."""
+    """The drill stop is pulled while a caller has asked for drills and not committed yet: how many it ended, and how many are left."""
     from django.db import connection, transaction
 
     from simulator.drills.models.tables import OPEN_STATUSES, Drill

@@ -1,4 +1,4 @@
-"""What holds when several ask at once, on the databases that there are."""
+"""Several callers ask at once, on the databases that there are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def raced(kind, scene):
 
 @pytest.mark.parametrize("kind", DATABASES)
 def test_what_is_asked_for_while_the_drill_stop_is_pulled_is_ended_too(kind):
-    """Who asks has not committed yet: who pulls waits for it, so that nothing slips through."""
+    """The caller that asks has not committed yet: the one that pulls waits for it, so that nothing slips through."""
     assert raced(kind, "drill_stop") == {"ended": [24], "left": 0}
 
 

@@ -168,7 +168,7 @@ def test_a_worker_that_ends_interrupts_what_it_was_at_and_leaves_the_rest(actor,
 
 
 def test_the_process_ends_with_the_one_that_started_it(actor, small):
-    """Whatever ended that: the pipe between them closes."""
+    """The pipe between them closes, whatever ended that."""
     asked = drill_ask(actor=actor, fabric=small, cells="all")
     with tempfile.TemporaryFile() as said:
         process = start_process(asked.batch, "h", said)

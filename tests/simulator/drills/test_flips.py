@@ -74,7 +74,7 @@ def test_another_limit_than_the_judge_reads_deviates_and_is_expected_where_it_is
 
 
 def under(mode: str = "consecutive", threshold: float = 2, scope: str = "stage", **more: object) -> FabricSpec:
-    """Three models at endpoints of their own behind the one that all use, and a breaker in front of whoever fails; deadlines that any cooldown fits into."""
+    """Three models at endpoints of their own behind the one that all use, and a breaker in front of the one that fails; deadlines that any cooldown fits into."""
     signal = {"names": ["server_error"], "mode": mode, "threshold": threshold, "min_calls": more.pop("min_calls", 3)}
     one = {"scope": scope, "signals": [signal], "cooldown_s": 600.0, **more}
     return with_policy(with_fallbacks(drilled(safe_fallback=ANSWER), 1), breakers=[one], deadlines=ROOM)

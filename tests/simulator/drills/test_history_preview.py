@@ -82,7 +82,7 @@ def preview(actor, spec: FabricSpec, changed: Any, **more: Any) -> Any:
 
 @pytest.fixture
 def spec(actor) -> FabricSpec:
-    """A published fabric that every failure can be met in, with somebody above."""
+    """A published fabric that every failure can be met in, with an agent above."""
     return published(actor, baseline.scripted_models(drilled(lead=True)))
 
 

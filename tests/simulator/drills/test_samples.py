@@ -170,7 +170,7 @@ def test_what_is_struck_is_the_run_itself_where_its_agents_work_in_teams_as_well
 
 @pytest.mark.parametrize("tier", Tier)
 def test_a_fabric_whose_rules_ask_about_each_reading_is_drilled_all_the_same(tier):
-    """Who is asked before a call of everyday lets it pass, also where they reject whatever failed."""
+    """A person who is asked before a call of everyday lets it pass, also where they reject what failed."""
     tree = sample("document-review").model_dump(mode="json", by_alias=True)
     for tool in tree["tools"]:
         tool["approve_when"] = "size(args) >= 0"

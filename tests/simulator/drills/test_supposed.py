@@ -94,7 +94,7 @@ def test_it_is_met_where_the_drills_meet_it():
     for failure, met in MET.items():
         assert CLASSIFY[met.cause].goes_to == failure
         found = walked(spec, failure, T.BATCH)
-        if failure is not F.COST_OVERRUN:  # After whoever spends it all the critic is asked.
+        if failure is not F.COST_OVERRUN:  # After the agent that spends it all the critic is asked.
             assert found.stage is MET_IN[failure]
 
 

@@ -58,7 +58,7 @@ def with_fallbacks(spec: FabricSpec, behind: int, elsewhere: bool = False) -> Fa
 
 
 def with_breaker(spec: FabricSpec, preset: str, scope: str, **more: Any) -> FabricSpec:
-    """With one breaker, and nobody else's."""
+    """With one breaker, and no other."""
     return with_policy(spec, breakers=[{"preset": preset, "scope": scope, **more}])
 
 

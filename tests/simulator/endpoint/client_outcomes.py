@@ -1,4 +1,4 @@
-"""What the official clients make of each odd answer, with the versions that the lock names: whole and streamed, where it is not the one call that was made."""
+"""The official clients make something of each odd answer, with the versions that the lock names: whole and streamed, where it is not the one call that was made."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def switched() -> Iterator[tuple[ScriptedEndpoint, Any]]:
 
 
 def outcome(protocol: Name, url: str, *, stream: bool) -> str:
-    """What the client makes of it: the answer in a word or two, or its exception and the status."""
+    """Return what the client makes of it: the answer in a word or two, or its exception and the status."""
     try:
         return ASK[protocol](url, stream=stream).outcome
     except Exception as error:  # noqa: BLE001 - What the client raises is what is looked at.

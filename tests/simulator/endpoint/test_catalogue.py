@@ -1,4 +1,4 @@
-"""What the scenarios say turn by turn, to strangers and to this product's agents; when they strike."""
+"""The scenarios answer turn by turn, strangers and this product's agents; and they strike when they should."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_supervisor_never_has_enough():
     assert {arguments_of(heard)["q"] for heard in said} == {NEEDS_MORE}
 
 
-# -- this product's agents, and whoever sends a schema --
+# -- this product's agents, and callers that send a schema --
 
 
 def reply_of(scenario: str, body: dict[str, Any] | None = None, output: str = "", **over: Any) -> Any:

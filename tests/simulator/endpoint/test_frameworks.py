@@ -53,7 +53,7 @@ BOTH = pytest.mark.parametrize("run", [whole, stream])
 
 
 def ran(scenario: str, output: type[Any], run: Callable[[Agent[None, Any]], Awaitable[Any]]) -> tuple[Any, int]:
-    """What the agent came to, and the requests that it took. Whatever the framework raises is raised."""
+    """Return what the agent came to, and the requests that it took. Whatever the framework raises is raised."""
 
     async def go(url: str) -> Any:
         async with client(url) as made:

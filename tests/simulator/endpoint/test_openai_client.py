@@ -1,4 +1,4 @@
-"""What each scenario is to the official client, with and without streaming: an exception of its own, an answer, or nothing for ever."""
+"""The official client meets each scenario, with and without streaming, as an exception of its own, an answer, or nothing for ever."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEVER_S = 1.0
 
 @dataclass(frozen=True)
 class Means:
-    """What comes of a scenario. ``raises``: what the client raises, with this in its message; ``finish``: else how it says the answer ended."""
+    """The outcome of a scenario. ``raises``: what the client raises, with this in its message; ``finish``: else how it says the answer ended."""
 
     raises: type[Exception] | None = None
     words: str = ""

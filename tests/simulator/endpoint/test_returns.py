@@ -1,4 +1,4 @@
-"""What has to come back: a conversation through each official client that sends back what it got, and one that leaves it out."""
+"""A conversation sends back what it got, through each official client, or leaves it out and is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the strict scenarios refuse, in the words of each provider, and what they take. Plain HTTP, so that nothing mends a request."""
+"""The strict scenarios refuse in the words of each provider, and take the rest. Plain HTTP, so that nothing mends a request."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from simulator.scenarios.spec.collection import find_shipped
 from simulator.scenarios.strikes.injection import Injection
 from simulator.world.world import World
 from tests.simulator.drills.drilled import drilled
-from tests.simulator.world import worlds
+from tests.simulator.world import quiet_worlds
 
 DOCUMENTS = (Document("log.md", "Nobody paints it."),)
 ROWS = {"tool-loop-in-other-words": "infinite_tool_loop", "search-without-finding": "semantic_no_progress"}
@@ -32,8 +32,8 @@ def searching() -> FabricSpec:
 
 def lived(name: str, tier: Tier) -> World:
     scenario, spec = find_shipped(name), searching()
-    world = worlds.world(spec, tier=tier)
-    struck = Injection(scenario.disturbances(), spec).strike_model(worlds.cooperative, world.clock.now)
+    world = quiet_worlds.world(spec, tier=tier)
+    struck = Injection(scenario.disturbances(), spec).strike_model(quiet_worlds.cooperative, world.clock.now)
 
     def serve(request: ToolRequest) -> Reply:
         found = search_documents(DOCUMENTS, **request.args)

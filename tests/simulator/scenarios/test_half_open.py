@@ -32,7 +32,7 @@ def facts_after(told: PlayedScenario) -> list[Any]:
 
 
 def refused(facts: list[Any]) -> list[str]:
-    """The branches whose call met somebody else's probe."""
+    """The branches whose call met another branch's probe."""
     met = [fact for fact in facts if fact.kind == "attempt_failed" and fact.trip is not None]
     assert {fact.trip.evidence.details["state"] for fact in met} == {"half_open"}
     return sorted(fact.command_id.split(".e")[0] for fact in met)

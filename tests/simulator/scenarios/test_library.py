@@ -41,7 +41,7 @@ def test_a_scenario_is_whole(name):
     ports = {one.fault.port for one in scenario.disturbances()}
     asks = "person" in ports and scenario.failure is not None
     undoes = name == "undoing-fails"
-    # In the other tier nobody is asked about a failure, and nothing is undone.
+    # In the other tier no person is asked about a failure, and nothing is undone.
     assert scenario.tiers == ((Tier.BATCH, Tier.HIGH_STAKES) if asks or undoes else tuple(Tier))
     assert scenario.steady_state.probes
     assert scenario.abort.virtual_s

@@ -16,7 +16,7 @@ from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from fabric.runtime.ports.calls import ModelRequest
 from simulator.cast.agents import FRUITLESS, TWIN, Reply
 from simulator.world.world import World
-from tests.simulator.world.worlds import ROLES, cooperative, supervisor, world
+from tests.simulator.world.quiet_worlds import ROLES, cooperative, supervisor, world
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 COMPLETED, FAILED, ABORTED = RunState.COMPLETED, RunState.FAILED, RunState.ABORTED
@@ -32,7 +32,7 @@ def said(request: ModelRequest, value: Any, *calls: ToolCall) -> Reply:
 
 
 def twins(*planners: str) -> Ask:
-    """Those planners hand one worker the same brief twice; whoever else plans does not."""
+    """Those planners hand one worker the same brief twice; other planners do not."""
     brief = {"agent": "one", "title": "Part", "instructions": TWIN}
 
     def ask(request: ModelRequest) -> Reply:

@@ -1,4 +1,4 @@
-"""A process that stood still while something fell due and somebody spoke: it hears what was said before it acts on the time."""
+"""A process stood still while something fell due and a person spoke: it hears what was said before it acts on the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabric.runtime.ports.calls import ModelRequest
 from simulator.cast.agents import Reply
 from simulator.world.campaign import simulate
 from simulator.world.world import World
-from tests.simulator.world.worlds import cooperative, supervisor, world
+from tests.simulator.world.quiet_worlds import cooperative, supervisor, world
 
 RETRY_S = 30.0
 
@@ -32,7 +32,7 @@ def busy_planner(request: ModelRequest) -> Reply:
 
 
 def stands_still(made: World, from_s: float, to_s: float) -> None:
-    """The only process, between these seconds; its lease is not at stake, since nobody else is there."""
+    """The only process, between these seconds; its lease is not at stake, since no other is there."""
 
     def stop() -> None:
         made.processes[0].paused = True
@@ -69,7 +69,7 @@ def test_a_review_that_is_written_once_it_is_due_is_answered_at_that_instant_and
 
 
 def cancelled(made: World) -> None:
-    """Nobody is told of it: it is found by whoever looks."""
+    """No process is told of it: the next one that looks finds it."""
     (run_id,) = made.store.run_ids()
     given = CancelRequested(input_id="cancel", actor="caller", reason="no longer needed")
     made.watch.register_input(run_id, given)

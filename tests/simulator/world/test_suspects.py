@@ -1,4 +1,4 @@
-"""Runs that kill whoever drives them, among others that do nothing wrong."""
+"""Runs that kill the processes that drive them, among others that do nothing wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.rules.runs.bugs import plant_bug
 from simulator.swarm import fabrics as published
 from simulator.swarm import setups as swarm
 from simulator.world.world import World
-from tests.simulator.world.worlds import supervisor
+from tests.simulator.world.quiet_worlds import supervisor
 
 INNOCENT = 32
 ANSWER_S, POISON_S = 5.0, 1.0

@@ -10,7 +10,7 @@ from fabric.core.workspace_policy.policy import WorkspacePolicy
 from simulator.swarm import fabrics as published
 from simulator.swarm.setups import draw
 from simulator.world.campaign import simulate_setup
-from tests.simulator.world.worlds import supervisor, world
+from tests.simulator.world.quiet_worlds import supervisor, world
 
 POLICY = WorkspacePolicy.model_validate(
     {

@@ -18,13 +18,13 @@ from fabric.core.values.taxonomy import Tier
 from simulator.faults.catalogue import DRAWN
 from simulator.swarm.setups import draw, variant
 from simulator.world.campaign import campaign, simulate, simulate_setup
-from tests.simulator.world.worlds import PRICED, supervisor, world
+from tests.simulator.world.quiet_worlds import PRICED, supervisor, world
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 500
 RARE = (586, 589, 610, 760, 810, 850, 866, 987, 1216, 1454, 2614, 2902, 513485, 527042)
 """Seeds behind them in which happens what happens in none of them: a family has no room for a child, a result of a replaced plan comes late, a quarantined child goes on, a compensation
-is interrupted, a service does not say what it has done, a fork keeps a branch, a vote is for nobody, a compensation is given up, a person lets the last
+is interrupted, a service does not say what it has done, a fork keeps a branch, a vote is for no side, a compensation is given up, a person lets the last
 call of a first step pass, a person edits a call, an answer takes the id of a call whose answer broke off.
 """
 CRASHES = {"claim", "append", "perform", "performed", "wakeat", "release", "before_commit", "after_commit"}

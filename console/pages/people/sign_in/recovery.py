@@ -1,8 +1,7 @@
 """Signs people in by links: a one-time link, and a mail in place of a forgotten password.
 
-Signs people in by a one-time link.
-
-Its token stands behind the ``#``, which no browser sends: no log and no proxy has it (OWASP ASVS 5.0 14.2.1).
+The token of a one-time link stands behind the ``#``, which no browser sends: no log and no proxy has it (OWASP ASVS 5.0
+14.2.1).
 """
 
 from __future__ import annotations

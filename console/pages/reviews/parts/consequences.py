@@ -93,7 +93,7 @@ def _short(known: ReviewEvidence, verb: str, says: str) -> str:
 def _describe_rejection(item: ReviewView, known: ReviewEvidence, says: str) -> list[str]:
     ends = if_rejected(item, known)
     before = says.partition(", and the run is aborted")[0]
-    # How the run ends is said in full below.
+    # The run's end is told in full below.
     return ([] if ends and before.startswith("the run is aborted") else [sentence(before if ends else says)]) + ends
 
 

@@ -1,4 +1,4 @@
-"""Offers the ways to close a follow-up: alone, or with a new run that goes on from an event of the follow-up's run."""
+"""Offers the ways to close a follow-up: alone, or with a new run from an event of its run."""
 
 from __future__ import annotations
 

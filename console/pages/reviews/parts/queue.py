@@ -1,6 +1,6 @@
 """Shows the queue beside a review, earliest due time first, with the previous and the next review.
 
-Words and tones for the urgency of a review, and its group in a list.
+The urgency of a review has a word and a tone, and chooses its group in a list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Urgency(NamedTuple):
 
 URGENCIES: Mapping[str, Urgency] = {
     "overdue": Urgency("Overdue", "danger", 0),
-    "onward": Urgency("Escalated", "danger", -(2**62)),
+    "onward": Urgency("Passed on", "danger", -(2**62)),
     "due-soon": Urgency("Due soon", "warn", HOUR),
     "today": Urgency("Due within a day", "", DAY),
     "later": Urgency("Later", "", 2**62),

@@ -200,7 +200,7 @@ def _ladder(rungs: tuple[Rung, ...], at: int) -> list[RungMark]:
 
 def _list_followers(explained: Explained) -> list[Section]:
     rows = [Pair(choose_label(one.kind), one.seq, "seq", one.says) for one in explained.followed]
-    return [pairs("What followed", *rows)] if rows else []
+    return [pairs("Consequences", *rows)] if rows else []
 
 
 def _build_derivation(explained: Explained) -> Section:

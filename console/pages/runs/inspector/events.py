@@ -1,8 +1,8 @@
-"""Inspect one event: its content, views of its kind, its fields, and a note on its kind.
+"""Shows one event: its content, views of its kind, its fields, and a note on its kind.
 
-What needs the run as it was then (a prompt, the money left, the call that an answer belongs to) comes from a fold up to
-the event, made once and only when a section asks for it.
-Shows what a call sent: the prompt message by message, the tools that were offered, or the arguments.
+A section that needs the earlier state of the run (a prompt, the money left, the call that an answer belongs to) gets it
+from a fold up to the event, made once and on request. A call shows the prompt message by message, the tools that were
+offered, or the arguments.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def issued_call(seen: InspectedEvent) -> list[Section]:
     """Return what was sent, a prompt or arguments, and what ended the attempt."""
     sent = _prompt(seen) if seen.fact["call"] == "model" else _arguments(seen)
     result = _result(seen)
-    return [*sent, pairs("What became of it", result)] if result else sent
+    return [*sent, pairs("Result of the call", result)] if result else sent
 
 
 def _result(seen: InspectedEvent) -> Pair | None:
@@ -115,7 +115,7 @@ def _messages(asked: ModelRequest) -> Section:
         shown.append(
             Shown(message.role, body, len(message.text) - len(body), message.tool, _calls(message), n in (last, 1))
         )
-    note = f"{len(shown)} messages, rendered again from their references"
+    note = f"{len(shown)} message{'s' if len(shown) != 1 else ''}, rendered again from their references"
     return Section("prompt", "Prompt", note, {"messages": shown})
 
 
@@ -186,7 +186,7 @@ def _sections(seen: InspectedEvent) -> list[Section]:
     views = VIEWS[kind](seen) if kind in VIEWS else []
     facts = [] if kind in WITHOUT_FIELDS else [*field_sections(seen), field_pairs(seen)]
     note = EVENT_DISPLAY[kind].note
-    return [*_contents(seen.record), *views, *facts, *([sentence("What follows", note)] if note else [])]
+    return [*_contents(seen.record), *views, *facts, *([sentence("Consequence", note)] if note else [])]
 
 
 def _contents(record: EventRecord) -> list[Section]:

@@ -114,7 +114,7 @@ FIELDS: Mapping[str, FieldView] = {
     "needs": FieldView("needed"),
     "of_key": FieldView("key of the call", "code"),
     "on_expiry": FieldView("without an answer", means=EXPIRY),
-    "onward_at": FieldView("escalated"),
+    "onward_at": FieldView("passed on"),
     "order": FieldView("keys, the next one first"),
     "probed": FieldView("probe of the breaker", "code"),
     "prompt": FieldView("prompt digest", "code"),
@@ -126,7 +126,7 @@ FIELDS: Mapping[str, FieldView] = {
     "required_role": FieldView("to"),
     "reserved_usd_micros": FieldView("reserved", note="the worst it may cost"),
     "revision": FieldView(form="code"),
-    "roles": FieldView("held then", note="roles that were judged on"),
+    "roles": FieldView("roles then", note="roles that were judged on"),
     "rung": FieldView(form="nth"),
     "run_usd_micros": FieldView("most that a run may spend"),
     "sanitized": FieldView("cleaned", note="characters that cannot be stored were replaced"),
@@ -352,7 +352,7 @@ def candidates(weighed: Mapping[str, JSON]) -> list[Section]:
         )
         for one in weighed["candidates"]
     ]
-    return [pairs("What the call may cost at worst", asked, *each)]
+    return [pairs("Highest possible cost of the call", asked, *each)]
 
 
 def _cost(one: Mapping[str, JSON]) -> str:
@@ -380,7 +380,7 @@ def _rates(seen: InspectedEvent, value: JSON) -> list[Section]:
         f"{amount_words(one['tokens'], 'tokens')} in its busiest minute, over {one['runs']} runs"
         for one in value
     ]
-    return [list_section("What is usual, as it was known when the run began", rates, f"{len(rates):,}")]
+    return [list_section("Usual rates when the run began", rates, f"{len(rates):,}")]
 
 
 def _buckets(seen: InspectedEvent, value: JSON) -> list[Section]:

@@ -1,6 +1,6 @@
-"""The list of runs: one query line that everything follows from, kept in the address.
+"""Shows the list of runs: one query line that everything follows from, kept in the address.
 
-List the runs of drills: rows of the list of runs, each under its drill and verdict.
+Runs of drills are rows of the same form, each under its drill and verdict.
 """
 
 from __future__ import annotations

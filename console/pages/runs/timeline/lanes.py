@@ -1,8 +1,7 @@
-"""Draw the timeline of a run: five stage lanes, and a row for every step of the fan-out.
+"""Draws the timeline of a run: five stage lanes, and a row for every step of the fan-out.
 
 It is drawn as of the run's last event, so one journal is one picture. Rows and bars are bounded; more of them are
-merged, with their count.
-Describe the rows of a run's timeline in words, for readers who do not see the picture.
+merged, with their count. Readers who do not see the picture get its rows in words.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class LaneRow:
     tokens: int | None
     cost: int | None
     event: int = 0
-    """Seq of the event that its name leads to: the latest passage of a stage, the latest call of a step; 0: none."""
+    """Seq of the event that its name leads to: the latest passage of a stage, or the latest call of a step. 0: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Pen:
         return mark_safe_markup(f'<svg class="lane" aria-hidden="true"><use href="#{self.axis.name}"/>{body}</svg>')
 
     def _leads(self, seq: int, shape: str) -> str:
-        # Out of the tab order: the row's name leads there too, and hundreds of stops would help nobody.
+        # Out of the tab order: the row's name leads there too, and hundreds of stops help no reader.
         return f'<a href="{self.address}{seq}" tabindex="-1">{shape}</a>'
 
     def _rect(self, css: str, start: float, end: float, middle: float, height: int, title: str, seq: int) -> str:
@@ -246,7 +246,7 @@ class Pen:
             )
             yield label or places.place_before(pleat.x, took, "fold-t")
         if trailing is not None and self.story.at:
-            # What was folded last reaches to the end: the time that is drawn stands before it, in the order in which it
+            # The last fold reaches to the end: the time that is drawn stands before it, in the order in which it
             # passed.
             ending = places.place_before(trailing.x - places.room(span(trailing.micros)), end, self._end_css)
         for tick in ticks:

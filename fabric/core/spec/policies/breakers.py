@@ -16,7 +16,7 @@ from fabric.core.schema.limits import REQUIRED, Unit, declare_limit, declare_set
 from fabric.core.values.fingerprint import fingerprint
 
 WINDOW_S = 60.0
-"""Counts of all workers reach back a minute, to within ten seconds (``grant_ports.Count.windowed``)."""
+"""Counts of all workers reach back a minute, to within ten seconds (``SignalCount.windowed``)."""
 COOLDOWN_MAX_S = 86_400.0
 """The longest cooldown that a policy may name, and the longest Retry-After that is heeded: who says more is asked again
 after a day.
@@ -231,7 +231,9 @@ def semantic(scope: BreakerScope = BreakerScope.AGENT) -> Breaker:
 
 
 def endpoint(scope: BreakerScope = BreakerScope.PROVIDER) -> Breaker:
-    """An endpoint that does not answer (S3 "Circuit breaker": 5 failures, 60 s, 1 probe at a time, closes after 3)."""
+    """Return the breaker of an endpoint that does not answer (S3 "Circuit breaker"). It takes 5 failures, 60 s, 1 probe
+    at a time, and closes after 3.
+    """
     watched = (SignalName.TIMEOUT, SignalName.SERVER_ERROR)
     return Breaker(scope=scope, signals=(Signal(names=watched, mode="consecutive", threshold=5),), success_threshold=3)
 

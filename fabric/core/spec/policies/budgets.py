@@ -1,9 +1,8 @@
-"""Caps of money and tokens, caps of single agents and stages, and spend rates, as a fabric gives them.
+"""Declares the caps of money and tokens of a run, its stages and its agents, and its spend rates.
 
-Caps of one run by name: whose (the run, a stage, an agent), of what (money, tokens), and how they are said.
-
-Amounts are micro-dollars or tokens. Which caps a fabric sets is its policy's (``policy.Budget``); what a person made of
-them in one run is the journal's (``budget_raised``).
+A cap of one run has a name: its owner (the run, a stage, an agent) and its unit (money, tokens). Amounts are
+micro-dollars or tokens. A fabric sets caps in its policy (``Budget``); the journal has those that a person raised in
+one run (``budget_raised``).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Rung(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    reaction: Reaction
+    reaction: Reaction = Field(description="Reaction to the failure.")
     times: Annotated[int, Field(ge=1, le=20)] | None = declare_limit(
         None,
         "Times",
@@ -121,7 +121,9 @@ class Rung(BaseModel):
         stops="the next step follows",
         source="docs/specification/decision-table.md",
     )
-    with_: tuple[Accompaniment, ...] = Field(default=(), alias="with")
+    with_: tuple[Accompaniment, ...] = Field(
+        default=(), alias="with", description="Further effects that go with the reaction."
+    )
     role: str = Field(default="reviewer", max_length=63, description="For escalate: the role that must answer.")
     critic: bool = Field(default=False, description="For replan: the planner reads each problem that the critic found.")
     poll: bool = Field(
@@ -146,7 +148,9 @@ class Ladder(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rungs: Annotated[tuple[Rung, ...], Field(min_length=1, max_length=8)]
+    rungs: Annotated[tuple[Rung, ...], Field(min_length=1, max_length=8)] = Field(
+        description="Reactions in order; each is tried when those before it are spent."
+    )
     deviation: str = Field(
         default="",
         max_length=500,

@@ -1,4 +1,4 @@
-"""Chains of fallbacks as names: who stands in for whom, nearest first, and ways that lead back to where they began."""
+"""Walks chains of fallback models by name, nearest first, and finds chains that lead back to their beginning."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Named = Mapping[str, tuple[str, ...]]
 
 
 def chain(named: Named, name: str) -> tuple[str, ...]:
-    """The models that may stand in for one: those that it names, then those that they name, each once and
-    itself never.
+    """Return the models that may stand in for one, each once and never itself. The models that it names come first,
+    then those that they name.
     """
     found: list[str] = []
     wave: Iterable[str] = named.get(name, ())

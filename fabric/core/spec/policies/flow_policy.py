@@ -55,19 +55,39 @@ Breakers = Annotated[
 class FlowPolicy(SpecGroup):
     """Every budget and limit of a fabric."""
 
-    budget: Budget = Field(title="Money and tokens")
-    cost_velocity: CostVelocity = Field(default=CostVelocity(), title="Spend rate")
+    budget: Budget = Field(title="Money and tokens", description="Caps of money and tokens.")
+    cost_velocity: CostVelocity = Field(
+        default=CostVelocity(), title="Spend rate", description="Limits on the rate of spending."
+    )
     deadlines: dict[Tier, Deadlines] = Field(
         default_factory=dict, title="Deadlines", description="Deadlines by tier that replace the tier's defaults."
     )
-    limits: Limits = Field(default=Limits(), title="Counts")
-    loop_detector: LoopDetector = Field(default=LoopDetector(), title="Loop detector")
-    failure_signature: FailureSignature = Field(default=FailureSignature(), title="Failures that come back")
-    deadlock_monitor: DeadlockMonitor = Field(default=DeadlockMonitor(), title="Deadlocks among agents")
-    progress: Progress = Field(default=Progress(), title="Progress")
-    goal_gates: GoalGates = Field(default=GoalGates(), title="Goals")
-    stall_watchdog: StallWatchdog = Field(default=StallWatchdog(), title="Stalls")
-    retry: Retry = Field(default=Retry(), title="Retries")
+    limits: Limits = Field(
+        default=Limits(), title="Counts", description="Limits on counts of one run, such as hops, turns and events."
+    )
+    loop_detector: LoopDetector = Field(
+        default=LoopDetector(), title="Loop detector", description="Detectors of calls that repeat."
+    )
+    failure_signature: FailureSignature = Field(
+        default=FailureSignature(), title="Failures that come back", description="Limit on one failure that comes back."
+    )
+    deadlock_monitor: DeadlockMonitor = Field(
+        default=DeadlockMonitor(),
+        title="Deadlocks among agents",
+        description="Limits on agents that only pass work around.",
+    )
+    progress: Progress = Field(
+        default=Progress(), title="Progress", description="Limits on turns without a new result."
+    )
+    goal_gates: GoalGates = Field(
+        default=GoalGates(), title="Goals", description="Nodes without whose results a run may not end as completed."
+    )
+    stall_watchdog: StallWatchdog = Field(
+        default=StallWatchdog(), title="Stalls", description="Limit on silence in a run."
+    )
+    retry: Retry = Field(
+        default=Retry(), title="Retries", description="Waits between attempts, and the budget of retries."
+    )
     retry_layers: RetryLayers = Field(
         default=RetryLayers(),
         title="Retry layers",
@@ -85,9 +105,11 @@ class FlowPolicy(SpecGroup):
         "The reason why no breaker protects a provider.",
         source="S3: circuit breaker",
     )
-    humans: Humans = Field(default=Humans(), title="People")
-    fan_in: FanIn = Field(default=FanIn(), title="Fan-in")
-    saga: SagaPolicy = Field(default=SagaPolicy(), title="Undoing")
+    humans: Humans = Field(
+        default=Humans(), title="People", description="Rules for reviews and for the people who answer them."
+    )
+    fan_in: FanIn = Field(default=FanIn(), title="Fan-in", description="Results that the fan-in waits for.")
+    saga: SagaPolicy = Field(default=SagaPolicy(), title="Undoing", description="Rules for undoing changes.")
     tau: Annotated[float, Field(ge=0.0, le=1.0)] = declare_limit(
         0.7,
         "Needed score",

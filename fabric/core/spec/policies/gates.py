@@ -19,7 +19,7 @@ PLACES: tuple[Place, ...] = ("plan", "fan_out", "fan_in", "validate", "finalize"
 class GuardrailPattern(SpecGroup):
     """A pattern of the fabric's own."""
 
-    name: Name
+    name: Name = Field(description="Name of the pattern in findings.")
     pattern: Annotated[str, StringConstraints(min_length=1, max_length=1_000)] = Field(
         description="RE2 syntax, without lookaround and references back. (?i) at the start ignores letter case."
     )
@@ -28,9 +28,11 @@ class GuardrailPattern(SpecGroup):
 class GuardrailGroup(SpecGroup):
     """Rules and patterns, and where they look."""
 
-    places: Annotated[tuple[Place, ...], Field(min_length=1)] = PLACES
+    places: Annotated[tuple[Place, ...], Field(min_length=1)] = Field(
+        default=PLACES, description="Places where texts are scanned."
+    )
     rules: tuple[Name, ...] = Field(default=(), description="Names of shipped rules.")
-    patterns: tuple[GuardrailPattern, ...] = ()
+    patterns: tuple[GuardrailPattern, ...] = Field(default=(), description="Patterns of the fabric itself.")
 
 
 OUTCOME_CREDENTIALS = GuardrailGroup(places=("finalize",), rules=("credentials",))
@@ -40,8 +42,8 @@ OUTCOME_CREDENTIALS = GuardrailGroup(places=("finalize",), rules=("credentials",
 class Invariant(SpecGroup):
     """A condition that what a stage passes on must keep."""
 
-    stage: Stage
-    name: Name
+    stage: Stage = Field(description="Stage whose output is checked.")
+    name: Name = Field(description="Name of the condition in findings.")
     expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] = Field(
         description="CEL over payload (the stage's output), run (id, tier, epoch, depth, request, documents) and stage; it must be true."
     )
@@ -65,11 +67,11 @@ class HttpTest(SpecGroup):
 
 
 class OracleCheck(SpecGroup):
-    """A condition that a finished outcome must keep: an expression over it, or what a tool, an address or an agent says
-    of it.
+    """A condition that a finished outcome must keep. It is an expression, or the answer of a tool, an address or an
+    agent.
     """
 
-    name: Name
+    name: Name = Field(description="Name of the check in findings.")
     expression: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)] | None = Field(
         default=None,
         description="CEL over outcome (text, citations), exit_criteria (the plan's), run (as for invariants), and answer (of a tool or an address); it must be true. Alone, or with tool or http, where it is optional.",
@@ -113,7 +115,7 @@ HTTP_TEST = "oracle:"
 class CedarPolicy(SpecGroup):
     """One Cedar policy, under the name that decisions give."""
 
-    name: Name
+    name: Name = Field(description="Name of the policy in findings.")
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)] = Field(
         description="One permit or forbid over Agent, Engine, Tool and Stage, and context (docs/specification/gates.md)."
     )

@@ -1,7 +1,4 @@
-"""Loop detectors of a fabric: their names and their numbers.
-
-The names of the loop detectors, as fabrics and journals have them and as people read them.
-"""
+"""Declares the loop detectors of a fabric: their names, for fabrics, journals and people, and their numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +46,9 @@ PRESET_NAMES: Mapping[str, LoopName] = {
 
 
 def detector_name(named: object) -> str:
-    """Returns how people read the name of a detector, or of a document's rule, in a journal; empty where it is none."""
+    """Return the name of a detector, or of a document's rule, as people read it. Empty: the journal's word is
+    neither.
+    """
     found = LOOP_NAMES.get(str(named)) or PRESET_NAMES.get(str(named))
     return found.name if found else ""
 

@@ -36,7 +36,7 @@ class Humans(SpecGroup):
     )
     onward_at: Annotated[float, Field(gt=0, lt=1)] = declare_limit(
         0.75,
-        "Escalate after",
+        "Pass on after",
         Unit.SHARE,
         "After this share of the time to answer, further people may answer as well.",
         stops="further people may answer as well",
@@ -58,8 +58,8 @@ class Humans(SpecGroup):
     )
     onward_to: tuple[Line, ...] = declare_setting(
         ONWARD_TO,
-        "Escalate to",
-        "Roles and users who may answer as well once a review is escalated.",
+        "Pass on to",
+        "Roles and users who may answer as well once a review is passed on.",
         source=_PAGE,
     )
 

@@ -1,13 +1,9 @@
-"""The retry layers of a fabric: ``policy.retry_layers``. Data alone.
+"""Declares the retry layers of a fabric (``policy.retry_layers``), and the retry presets of nodes and model calls. Data
+alone.
 
-``retry_layers.py`` makes ladders of them, ``layers.py`` finds what does not fit a fabric. Sources:
-docs/specification/retries.md; S1 "Retry layers", "When failures become fatal".
-
-Retry presets of nodes and model calls, and which one is in force (S1 "Retry policies", "Resolution order";
-docs/specification/retries.md).
-
-Attempts count from 1, the first one included: a limit of N attempts allows N. Not in force anywhere yet: the engine has
-one layer, the ladder's retry rung.
+Attempts count from 1, the first one included: a limit of N attempts allows N. ``core/spec/retry_layers.py`` makes
+ladders of the layers, and finds those that do not fit a fabric. Sources: docs/specification/retries.md; S1 "Retry
+layers", "When failures become fatal", "Retry policies", "Resolution order".
 """
 
 from __future__ import annotations

@@ -177,11 +177,17 @@ class StagePolicy(_Partly):
         source="S0: confidence threshold",
     )
     deadlines: dict[Tier, StageDeadlines] = Field(default={}, description="Deadlines of this stage by tier.")
-    limits: StageLimits = Field(default=StageLimits())
-    loop_detector: StageLoops = Field(default=StageLoops())
-    progress: StageProgress = Field(default=StageProgress())
-    deadlock_monitor: StageDeadlocks = Field(default=StageDeadlocks())
-    retry: StageRetry = Field(default=StageRetry())
+    limits: StageLimits = Field(default=StageLimits(), description="Limits on counts in this stage.")
+    loop_detector: StageLoops = Field(default=StageLoops(), description="Detectors of calls that repeat in this stage.")
+    progress: StageProgress = Field(
+        default=StageProgress(), description="Limits on turns without a new result in this stage."
+    )
+    deadlock_monitor: StageDeadlocks = Field(
+        default=StageDeadlocks(), description="Limits on agents of this stage that only pass work around."
+    )
+    retry: StageRetry = Field(
+        default=StageRetry(), description="Waits between attempts in this stage, and its number of retries."
+    )
     decision_table: Cells = Field(
         default={}, description="Cells of the decision table that differ for failures in this stage."
     )

@@ -1,4 +1,4 @@
-"""A debate as a fabric writes it: its sides, how many rounds they have, who criticises them, and who decides
+"""Declares a debate: its sides, rounds and critics, and the judge or vote that decides
 (docs/specification/topologies.md).
 """
 
@@ -18,14 +18,16 @@ NEEDED = 2
 
 
 class DebateTopology(TopologySpec):
-    """The workers are the sides: in each round all propose at once, having heard the round before; then a judge
-    decides, or the sides vote (docs/specification/topologies.md).
+    """The workers are the sides of a debate (docs/specification/topologies.md). In each round all propose at once, and
+    have heard the round before. Then a judge decides, or the sides vote.
 
     The sides are the plan, so there is no planner. Without an aggregator the verdict is the answer, or the proposal
     that won the vote.
     """
 
-    kind: Literal["debate"] = "debate"
+    kind: Literal["debate"] = Field(
+        default="debate", description="Kind of the topology: sides propose in rounds, and a judge or a vote decides."
+    )
     rounds: Annotated[int, Field(ge=1, le=10)] = declare_limit(
         2,
         "Rounds",

@@ -24,7 +24,7 @@ class GraphTopology(TopologySpec, GraphRules):
     the answer.
     """
 
-    kind: Literal["graph"] = "graph"
+    kind: Literal["graph"] = Field(default="graph", description="Kind of the topology: rules choose who speaks next.")
     context: Annotated[dict[Key, JsonValue], Field(max_length=100)] = Field(
         default_factory=dict, description="Context variables at the start of the conversation."
     )

@@ -1,4 +1,4 @@
-"""Peers that pass a request on as a fabric writes them: who is asked first, and who may pass on to whom
+"""Declares peers that pass a request on: the first one, and the handovers that each may make
 (docs/specification/topologies.md).
 """
 
@@ -19,13 +19,13 @@ ANSWERED = "answered"
 
 
 class HandoffTopology(TopologySpec):
-    """Peers: one after the other has the request, and passes it on with a brief by the tool ``transfer``, or answers it
-    (docs/specification/topologies.md).
+    """Peers have the request one after the other (docs/specification/topologies.md). Each answers it, or passes it on
+    with a brief by the tool ``transfer``.
 
     ``limits.hops`` bounds how often. Without an aggregator the answer is that of the last peer.
     """
 
-    kind: Literal["handoff"] = "handoff"
+    kind: Literal["handoff"] = Field(default="handoff", description="Kind of the topology: peers pass the request on.")
     first: Name | None = Field(
         default=None, description="The worker that gets the request first. None: the first of the list."
     )
@@ -54,9 +54,7 @@ class HandoffTopology(TopologySpec):
 
     @cached_property
     def graph(self) -> TransitionGraph:
-        """Return the chain as a graph without rules: handovers decide, and a worker that hands over to no one ends
-        it.
-        """
+        """Return the chain as a graph without rules. Handovers decide, and a worker without a handover ends it."""
         first = self.hands()[0]
         end = Terminate(reason=ANSWERED)
         return TransitionGraph.model_construct(

@@ -1,6 +1,4 @@
-"""A supervisor whose workers may lead teams, as a fabric writes it: who leads which team, and what a team may spend
-(docs/specification/topologies.md).
-"""
+"""Declares a supervisor whose workers may lead teams, and the money of each team (docs/specification/topologies.md)."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from fabric.core.spec.topologies.single import Single
 
 
 class Team(SpecGroup):
-    """The team of a worker that leads one: a run of its own, with this topology, for each brief that its
-    lead is given.
-    """
+    """The team of a worker that leads one. For each brief of its leader it has a run of its own, with this topology."""
 
     topology: Single = Field(description="How the team works together. Its workers may lead teams as well.")
     run_usd_micros: Annotated[int, Field(ge=0)] | None = declare_limit(
@@ -44,7 +40,9 @@ class HierarchicalTopology(PlannedTopology):
     (docs/specification/topologies.md).
     """
 
-    kind: Literal["hierarchical"] = "hierarchical"
+    kind: Literal["hierarchical"] = Field(
+        default="hierarchical", description="Kind of the topology: workers of a supervisor may lead teams."
+    )
     teams: Annotated[dict[Name, Team], Field(min_length=1, max_length=64)] = Field(
         description="Teams by the worker that leads them; the worker is of the fabric or of another team."
     )

@@ -1,4 +1,4 @@
-"""A procedure as a fabric writes it: its items in their order, whose they are, and which artifacts each is given
+"""Declares a procedure: its items in order, their agents, and the artifacts that each reads
 (docs/specification/topologies.md).
 """
 
@@ -27,14 +27,16 @@ class Duty(SpecGroup):
 
 
 class SopTopology(TopologySpec):
-    """A standard operating procedure: its items are done one after the other by their roles, each with the artifacts of
-    those before it (docs/specification/topologies.md).
+    """A standard operating procedure (docs/specification/topologies.md). Agents do its items one after the other, each
+    with the artifacts of those before it.
 
     The procedure is the plan, so there is no planner. An artifact is typed where its agent has an ``output_schema``.
     Without an aggregator the last one is the answer.
     """
 
-    kind: Literal["sop"] = "sop"
+    kind: Literal["sop"] = Field(
+        default="sop", description="Kind of the topology: agents do the items of a procedure in order."
+    )
     procedure: Annotated[tuple[Duty, ...], Field(min_length=1, max_length=100)] = Field(
         description="The items in their order."
     )

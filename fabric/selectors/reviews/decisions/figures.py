@@ -1,9 +1,7 @@
-"""Figures of the history of decisions: their number, their duration, their punctuality, and the share against the
-proposal.
+"""Counts the history of decisions: their number, duration, punctuality, and the share against the proposal.
 
-One statement over the newest ``FIGURES_MAX`` decisions of a filter. Times are of people's decisions; percentiles are
-by nearest rank.
-Judges tau by people's decisions about results with a low score, in a sentence that states its basis.
+One statement over the newest ``FIGURES_MAX`` decisions of a filter. Times are of people's decisions; percentiles are by
+nearest rank. A sentence judges tau by people's decisions about results with a low score, and states its basis.
 """
 
 from __future__ import annotations
@@ -187,8 +185,8 @@ ENOUGH = 20
 NEAREST = "0"
 """Band of scores up to 0.1 below tau: they would pass if tau were that much lower."""
 MOSTLY, RARELY = 0.9, 0.5
-"""Shares of results that people approved unchanged: from the first on most reviews were needless; under the second
-most were right.
+"""Shares of results that people approved unchanged. From the first on most reviews were needless; under the second most
+were right.
 """
 
 

@@ -1,9 +1,7 @@
-"""Decisions of people, and those that expiry made for them: author, time, duration. Filtered in SQL, the newest
-first.
+"""Lists decisions of people, and those that expiry made for them: author, time, duration.
 
-Follow-ups are left out: they park nothing and no run waits for them. Withdrawn reviews have no decision; they are
-listed on request.
-The history of decisions as a file.
+They are filtered in SQL, the newest first, and also written as a file. Follow-ups are left out: they park nothing and
+no run waits for them. Withdrawn reviews have no decision; they are listed on request.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ ROWS: Mapping[str, EventDisplay] = {
     "input_requested": EventDisplay(
         "Server asks", "human", "ask", 2,
         lambda fact: Parts(f"The server of {fact['tool']}", "asked a person in the middle of the call"),
-        content={"message": "Question", "schema": "Form", "said": "What it said without an answer"},
+        content={"message": "Question", "schema": "Form", "said": "Reply without an answer"},
     ),
     "input_given": EventDisplay(
         "Server answered", "human", "answer", 2,
@@ -137,7 +137,7 @@ ROWS: Mapping[str, EventDisplay] = {
         lambda fact: Parts("The engine", f"accepted the answer of {step_words(fact['step_id'])}"),
     ),
     "attempt_failed": EventDisplay(
-        "Attempt failed", "warn", "alert", 2, _attempt_failed, content="What came back", fails=always
+        "Attempt failed", "warn", "alert", 2, _attempt_failed, content="Reply", fails=always
     ),
     "attempt_interrupted": EventDisplay(
         "Attempt lost", "warn", "plug", 2,

@@ -53,7 +53,7 @@ ROWS: Mapping[str, EventDisplay] = {
         "Any worker with room claims it, like any other run. Money that it does not spend comes back when it ends.",
     ),
     "child_answered": EventDisplay(
-        "Child run ended", "ok", "branch", 2, _child_answered, content="What it brought",
+        "Child run ended", "ok", "branch", 2, _child_answered, content="Result",
         fails=lambda fact: fact.get("state") != "completed" or bool(fact.get("missing")),
     ),
     "child_waiting": EventDisplay("Child run waits", "human", "pause", 1, _child_waiting),
@@ -74,6 +74,6 @@ ROWS: Mapping[str, EventDisplay] = {
     "mutation_taken_over": EventDisplay(
         "Change taken over", "neutral", "undo", 2, _mutation_taken_over,
         "The child is over and takes in nothing more, so this run undoes the change if it ends badly.",
-        "What it was called with and answered",
+        "Call and answer",
     ),
 }  # fmt: skip

@@ -56,9 +56,9 @@ ROWS: Mapping[str, EventDisplay] = {
         lambda fact: Parts("The run", f"kept the answer of {step_words(fact['step_id'])} from its origin"),
     ),
     "output_edited": EventDisplay(
-        "Edited", "human", "answer", 3, _output_edited, content="What goes on instead", follows=True
+        "Edited", "human", "answer", 3, _output_edited, content="Edited content", follows=True
     ),
     "guidance_given": EventDisplay(
-        "Guidance", "human", "message", 2, _guidance_given, content="What was said", follows=True
+        "Guidance", "human", "message", 2, _guidance_given, content="Guidance text", follows=True
     ),
 }  # fmt: skip

@@ -37,12 +37,12 @@ ROWS: Mapping[str, EventDisplay] = {
     "turn_overdue": EventDisplay("Turn overdue", "warn", "late", 2, _turn_overdue),
     "person_said": EventDisplay(
         "Message", "human", "answer", 2,
-        lambda fact: Parts(fact["actor"], "wrote a message to the next speaker"), content="What the next speaker reads",
+        lambda fact: Parts(fact["actor"], "wrote a message to the next speaker"), content="Message",
     ),
     "context_written": EventDisplay(
         "Context written", "human", "answer", 2,
         lambda fact: Parts(fact["actor"], f"wrote {count(fact['writes'], 'context variable')}"),
-        content="What was written, and the variables as they stood then",
+        content="Written value, and the variables after it",
     ),
     "handed_off": EventDisplay(
         "Handed over", "info", "handoff", 2,

@@ -136,7 +136,7 @@ ROWS: Mapping[str, EventDisplay] = {
     ),
     "step_failed": EventDisplay("Step failed", "danger", "fail", 3, _step_failed, fails=always, follows=True),
     "review_opened": EventDisplay(
-        "Review opened", "human", "ask", 3, _review_opened, content="What was shown",
+        "Review opened", "human", "ask", 3, _review_opened, content="Content shown",
         fails=lambda fact: fact.get("item") in ("failure", "compensation"), follows=True,
     ),
     "review_reminded": EventDisplay("Reminder", "human", "bell", 1, _review_reminded),
@@ -146,7 +146,7 @@ ROWS: Mapping[str, EventDisplay] = {
         content="Message", follows=True,
     ),
     "review_edited": EventDisplay(
-        "Change proposed", "human", "answer", 2, _review_edited, content="What is shown from now on", follows=True
+        "Change proposed", "human", "answer", 2, _review_edited, content="Content from now on", follows=True
     ),
     "review_decided": EventDisplay(
         "Review answered", "human", "answer", 3, _review_decided, content="Message", follows=True

@@ -1,10 +1,9 @@
 """Exports a run as files that verify without this program: events in S3's envelope, revision, decisions, chain.
 
-A run's journal as lines of JSON, a page of rows in memory at a time.
-
-``journal``: the rows as they are stored, hashes and all. ``header`` and ``payload`` are texts, so that their bytes, and
-with them the chain (``core.envelope.verify_chain``), can be had again from the file alone. ``readable``: S3's envelope
-with the content and the sentence. A run's events in S3's envelope, as programs read them.
+``journal`` has the rows as they are stored, hashes and all, as lines of JSON, a page of rows in memory at a time.
+``header`` and ``payload`` are texts, so that their bytes, and with them the chain
+(``core.events.envelope.verify_chain``), follow from the file alone. ``readable`` has S3's envelope with the content and
+the sentence, as programs read events.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from fabric.selectors.runs.lookup import RunView, run_get
 DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
 """Kinds of events that stand in ``decisions.ndjson`` too."""
 MOVED_LATER_US = 600 * 1_000_000
-"""So much later than its end a call of a run may still move a breaker, at most; clocks of workers lie apart."""
+"""So much later than its end a call of a run may still move a breaker, at most. Clocks of workers lie apart."""
 _RUN = (
     *("id", "workspace_id", "trace_id", "seed", "tier", "title", "state", "created_at", "created_by", "ended_at"),
     *("last_seq", "head_hash", "revision_id", "fabric__name", "revision__number", "revision__digest"),
@@ -207,7 +206,7 @@ FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], dict[str, JSON
 
 LIMIT_MAX = 1_000
 CONTENT_BYTES_MAX = 4_000_000
-"""A page of events ends once their contents are this large, so that it can be held in memory; the first event is always
+"""A page of events ends once their contents are this large, so that it can be held in memory. The first event is always
 in it.
 """
 CHUNK = 100

@@ -14,7 +14,7 @@ MEASURED = frozenset(
         *(Unit.SECONDS, Unit.RETRY_TOKENS, Unit.COUNT_OR_SHARE),
     }
 )
-"""Units whose numbers are shown as a share of the limit, or as what is left of it; all others are counts."""
+"""Units whose numbers are shown as a share of the limit, or as what is left of it. All others are counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

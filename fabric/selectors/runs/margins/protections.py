@@ -1,8 +1,8 @@
-"""Every mechanism with its MAST classes and its defaults. It is data of the program, alike in all workspaces.
+"""Lists every mechanism with its MAST classes and its defaults. It is data of the program, alike in all workspaces.
 
 MAST (Cemri et al., "Why Do Multi-Agent LLM Systems Fail?", 2025) sorts failures of multi-agent systems into three
-classes. Each mechanism's module says which it answers.
-The configuration of each protection for a run, field by field, beside the defaults and their sources.
+classes. Each mechanism's module says which it answers. For a run, each protection has its configuration field by field,
+beside the defaults and their sources.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def list_settings(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
     if row.group == "deadlines":
         standard: Mapping[str, Any] = DEADLINES[run.tier].model_dump()
     else:
-        # What has no default is required: its own value stands, and is the fabric's.
+        # A field without a default is required: its own value stands, and is the fabric's.
         standard = {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
     made = [
         Setting(

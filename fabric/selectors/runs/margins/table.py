@@ -1,8 +1,8 @@
-"""The distance of a run from each protection's limit, by its state and its fabric's policy. One table, total over the
-mechanisms, whose modules say what sets them.
+"""Measures the distance of a run from each protection's limit, by its state and its fabric's policy.
 
-Money is micro-dollars, time is seconds, instants are microseconds since the epoch.
-Margins to a run's budgets: its own, and those of the stage and the agent that are nearest to theirs.
+One table, total over the mechanisms, whose modules name their settings. Budgets have margins to the run's own, and to
+those of the nearest stage and agent. Money is micro-dollars, time is seconds, instants are microseconds since the
+epoch.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ Measure = Callable[[Run, FabricSpec, int], Iterator[Margin]]
 
 
 class ProtectionRow(NamedTuple):
-    """One protection of a run's page: how near the run is to it, and which fields of the policy it is set by."""
+    """One protection of a run's page: how near the run is to it, and the policy's fields that set it."""
 
     measure: Measure | None
     """None where there is nothing to count; then ``nothing`` says why."""
@@ -181,7 +181,7 @@ not a run's to know.
 
 
 def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
-    """Return how near the spend rate is to the one that is too fast; None where it is compared with nothing.
+    """Return how near the spend rate is to the one that is too fast. None: it is compared with nothing.
 
     The limit is the fabric's own, else ten times what it usually spends in its busiest minute
     (docs/specification/budgets.md). ``rate``: micro-dollars a minute.

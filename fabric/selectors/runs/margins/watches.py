@@ -48,8 +48,8 @@ def silence(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 
 def measure_no_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
-    """Yield the margin of the step whose last turns were alike most often, to the least limit that it has
-    not passed.
+    """Yield the margin of the step whose last turns were alike most often. The limit is the least that it has not
+    passed.
     """
     state = find_state(run.guards, progress)
     worst = (0, spec.policy.of_stage(run.stage).progress.agent_turns, "")
@@ -57,7 +57,7 @@ def measure_no_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin
         config = spec.policy.of_stage(step.stage).progress
         few = config.supervisor_turns if step.stage is Stage.PLAN else config.agent_turns
         same = _alike(state.around, state.turns.get(step.id, ()))
-        # Who was asked again past one limit is not stopped by it: what the turns ask has a wider one.
+        # An agent that goes on past one limit is not stopped by it: its turns fall under a wider one.
         limit = next(one for one in (*progress.limits(few).values(), same) if same <= one)
         if same / limit > worst[0] / worst[1]:
             worst = (same, limit, step.agent)

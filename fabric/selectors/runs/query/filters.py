@@ -41,7 +41,7 @@ def condition(query: Query, fabrics: Ids, workspace_id: str) -> Q:
         whole &= ASKED_FOR
     for term in query.terms:
         asked = BUILD[term.field](term.value, fabrics, workspace_id)
-        # What is turned around keeps no word of an index: those are conditions of their own.
+        # A negated term keeps no word of an index: those are conditions of their own.
         whole &= ~asked if term.negated else asked & _index_words(term)
         whole &= _imply_bound(term)
     return whole

@@ -2,7 +2,7 @@
 
 Terms stand apart by white space and all of them must hold. A term is ``field:value``, a word of the title or a
 ``"phrase"`` of it; a minus before it turns it around. Fields are the table ``FIELDS``; how a value of each kind is read
-is ``run_query_values.READ``.
+is ``values.READ``.
 """
 
 from __future__ import annotations

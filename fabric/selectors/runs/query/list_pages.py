@@ -222,5 +222,5 @@ def runs_news(
 def _query_runs(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
     rows = Run.objects.filter(build_reach_condition(actor, Run), condition(query, fabrics, actor.workspace_id))
     if any(term.field == TEXT for term in query.terms):
-        rows = rows.filter(read_by(actor, Run))  # Nobody finds a run by words of a title that they may not read.
+        rows = rows.filter(read_by(actor, Run))  # A reader finds no run by words of a title that they may not read.
     return rows.order_by("-created_at", "id")

@@ -229,7 +229,7 @@ def instants(text: str, now: int) -> Bounds | None:
 
 def _instant(text: str, choices: tuple[str, ...], known: Known) -> Value:
     found = _bounds(text, known, instants, "-4h, today, 2026-11-21, >2026-11-21T10:00 or 2026-11-01..2026-11-21")
-    # What is so long ago means since then: nobody asks for one microsecond.
+    # An age means "since then": no reader asks for one microsecond.
     return Bounds(low=found.low) if text.startswith("-") and ".." not in text else found
 
 

@@ -1,6 +1,6 @@
-"""Figures of a run's story: its working time, and its tokens by their kinds.
+"""Counts a run's story: its working time, and the tokens of a run, stage, agent or model by their kinds.
 
-The tokens of a run, a stage, an agent or a model by their kinds, in words and in money.
+Tokens are in words and in money.
 """
 
 from __future__ import annotations

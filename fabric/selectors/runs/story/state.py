@@ -70,7 +70,7 @@ class StoryState:
         """Spending of the last minute: ``(instant, amount)``."""
         self.ownerships = 0
         self.busy: tuple[int, list[tuple[int, int]]] = (-1, [])
-        """See ``run_time.busy``: with the seq that it is of."""
+        """The seq that it belongs to, and the result of ``figures.busy``."""
         self.made: dict[str, tuple[object, str]] = {}
         """Cached drawings by name: the input and the text. A drawing goes with its story."""
         self._grain = 0

@@ -49,7 +49,7 @@ LOOPS: Mapping[str, str] = {
     LOOP_NAMES["identical_calls"].name: "loop_detector.identical_threshold",
     LOOP_NAMES["same_call_in_a_row"].name: "loop_detector.consecutive_threshold",
 }
-"""Margins of the loop detectors that a run's page counts at all times; the others are there once they have tripped."""
+"""Margins of the loop detectors that a run's page counts at all times. The others are there once they have tripped."""
 DEADLOCKS: Mapping[str, str] = {
     Cause.BRIEF_REPEATED: "Same brief again",
     Cause.SUPERVISOR_STUCK: "Supervisor's state again",
@@ -165,7 +165,11 @@ def _came_back(record: TripRecord) -> str:
 
 def _no_progress(record: TripRecord) -> str:
     seen = record.evidence
-    return f"{seen.observed} turns came to the same" if seen.observed else "nothing changed"
+    return (
+        f"{seen.observed} turn{'s' if seen.observed != 1 else ''} came to the same"
+        if seen.observed
+        else "nothing changed"
+    )
 
 
 def _deadlock(record: TripRecord) -> str:

@@ -1,5 +1,6 @@
-"""Publication rules for models: a known price not below the list's, a cap, an allowed endpoint, and options that may
-be sent.
+"""Publication rules for models: the least price, a cap, an allowed endpoint, and options that may be sent.
+
+A price is known, and is not below the list's.
 """
 
 from __future__ import annotations

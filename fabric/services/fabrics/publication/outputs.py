@@ -1,7 +1,7 @@
 """Publication rules for typed data: output schemas and memories.
 
-Schemas that do not compile are reported with the gates.
-Publication rules for memories: their values must fit their schema, and unused ones cause a warning.
+Schemas that do not compile are reported with the gates. A memory's values must fit its schema, and an unused memory
+causes a warning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ANSWERS = {
     "plan_critic": "judges plans, and its answer is a verdict",
     "handover": "may plan where the run is handed over, and for whom it takes over it answers by their schema",
 }
-"""Answer of an agent in each role without data, in words; an agent that judges for the gates answers with a verdict."""
+"""Answer of an agent in each role without data, in words. An agent that judges for the gates answers with a verdict."""
 
 
 def typed_outputs(spec: FabricSpec, where: InstallationFacts) -> Iterator[FabricProblem]:

@@ -1,10 +1,9 @@
-"""Rules that every fabric must pass before it can be published (docs/specification/publication.md): a table, each
-naming its field.
+"""Lists the rules that every fabric must pass before its publication, each with its field
+(docs/specification/publication.md).
 
-Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force.
-So these rules require what no default can give: money, prices, people. And they require what an author could switch
-off by a number.
-Publication rules of the workspace's policy, each with the people who may change it.
+Deadlines, hop, recursion and retry limits, the gates and the loop detectors have defaults that are always in force. So
+these rules require what no default can give: money, prices, people. And they require what an author could switch off by
+a number. Rules of the workspace's policy name the people who may change it.
 """
 
 from __future__ import annotations
@@ -204,8 +203,9 @@ def _lax(failure: FailureType, tier: Tier, ladder: Ladder) -> Iterator[str]:
             yield f"it uses {rung.reaction}, which is not allowed in high-stakes"
     if replans(ladder) > replans(required):
         yield "it replans without a review, which is not allowed in high-stakes"
-    if _times(ladder, Reaction.RETRY) > (most := _times(required, Reaction.RETRY)):
-        yield f"it retries {_times(ladder, Reaction.RETRY)} times in high-stakes, where at most {most} are allowed"
+    if (retries := _times(ladder, Reaction.RETRY)) > (most := _times(required, Reaction.RETRY)):
+        times = f"{retries} times" if retries > 1 else "once"
+        yield f"it retries {times} in high-stakes, where at most {most} are allowed"
     if last.reaction not in (Reaction.ESCALATE, Reaction.ABORT, Reaction.HALT):
         yield f"it ends with {last.reaction}, where high-stakes ends with escalate, abort or halt"
     elif failure is FailureType.DEADLOCK and last.reaction is not Reaction.ESCALATE:

@@ -1,13 +1,9 @@
 """Publication rules for tools: callables, MCP servers, and effects on the world (docs/specification/changes.md).
 
-Mutating tools need a compensation that can be repeated. Irreversible tools need a person before each call, or a
-reason why not.
-
-Publication rules for callable tools: a fabric uses the operator's names of functions, and declares their effects
-no weaker than their authors do.
-
-Publication rules for MCP servers: the operator allows commands and environment variables; addresses obey the
-rules of all addresses.
+- Mutating tools need a compensation that can be repeated. Irreversible tools need a person before each call, or a
+  reason against it.
+- A fabric uses the operator's names of functions, and declares their effects no weaker than their authors do.
+- The operator allows commands and environment variables of MCP servers; addresses obey the rules of all addresses.
 """
 
 from __future__ import annotations
@@ -100,8 +96,8 @@ def _compensation(tool: ToolSpec, undo: ToolSpec) -> Iterator[tuple[str, str]]:
 
 
 def named_functions(spec: FabricSpec, where: InstallationFacts) -> Iterator[FabricProblem]:
-    """Yield a problem for each callable tool that is unnamed by the operator, declared too weak, or undone by
-    another tool.
+    """Yield a problem for each callable tool that the operator did not name. Also for one that is declared too weak, or
+    undone by another tool wrongly.
     """
     tools = {tool.name: tool for tool in spec.tools}
     for n, tool in enumerate(spec.tools):

@@ -1,6 +1,4 @@
-"""Publication rules for topologies: graphs, requests that are passed on, and teams.
-
-Publication rules for fabrics whose workers take turns by a graph or pass a request on
+"""Publication rules for topologies: graphs, requests that are passed on, and teams
 (docs/specification/topologies.md).
 """
 
@@ -119,8 +117,8 @@ def unsound_graphs(spec: FabricSpec, where: Any) -> Iterator[FabricProblem]:
 
 
 def warnings(spec: FabricSpec, registry: Registry = BUILT_IN) -> list[FabricProblem]:
-    """Return a warning for each rule that can never decide, each worker without a way to it, and each endless
-    conversation; of teams too.
+    """Return a warning for each rule that never decides, each unreachable worker, and each endless conversation. Teams
+    are included.
     """
     return list(everywhere(spec, partial(_doubtful, registry)))
 
@@ -145,8 +143,8 @@ def _graph_warnings(spec: FabricSpec, registry: Registry) -> list[rules.Problem]
 
 
 def build_crew(spec: FabricSpec) -> Crew:
-    """Return the tools of each worker, and those that may hand over or end: the engine's own, and functions, whose
-    results no declaration states.
+    """Return the tools of each worker, and those that may hand over or end. They are the engine's own, and functions,
+    whose results no declaration states.
     """
     tools = {name: frozenset(spec.tools_of(spec.agent(name))) for name in spec.topology.workers}
     functions = {tool.name for tool in spec.tools if tool.kind == "callable" or tool.hands_over}

@@ -1,6 +1,6 @@
-"""Trials of conditions and of judges: invariants, the oracle's checks, findings and scores.
+"""Tries conditions and judges: invariants, the oracle's checks, findings and scores.
 
-Trials of judges: their findings, and scores against tau. No model is called; the sample is its possible answer.
+A judge's findings, and its score against tau, come from the sample, which is its possible answer. No model is called.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _oracle_fields(draft: Draft, path: str) -> tuple[SampleField, ...]:
     ]
     if way:
         hint = "It is not asked here: write what it might say. A drill asks it."
-        label = "What the tool answers" if way == "tool" else "What the address answers"
+        label = "Answer of the tool" if way == "tool" else "Answer of the address"
         found.append(SampleField("answer", "json", label, samples.box_text(_ANSWERS[way]), hint=hint))
     return tuple(found)
 

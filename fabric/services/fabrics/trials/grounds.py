@@ -1,5 +1,5 @@
-"""The trial of a grounding level: each citation, quotation and number of an answer, with the source that it was
-checked against.
+"""Tries a grounding level on an answer: each citation, quotation and number, with the source that it was checked
+against.
 """
 
 from __future__ import annotations

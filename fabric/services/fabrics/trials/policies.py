@@ -1,6 +1,6 @@
-"""Trials of rules for agents' actions and words: Cedar policies and guardrails.
+"""Tries rules for agents' actions and words: Cedar policies and guardrails.
 
-The trial of guardrails: scans a text at a place as a run does. Findings are shown masked, as everywhere.
+Guardrails scan a text at a place as a run does. Findings are shown masked, as everywhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Tries a check on a sample, within its time; one whose duration its author controls runs in a child process
-(``fabric/policies/expressions/processes.py``).
+"""Tries a check of a draft on a sample for an actor, within its time.
 
-A child uses no database, no network and no model.
-Tries a check of a draft for an actor: verifies the right, and uses the draft's present text.
+The right is verified, and the draft's present text is used. A check whose duration its author controls runs in a child
+process (``fabric/policies/expressions/processes.py``). A child uses no database, no network and no model.
 """
 
 from __future__ import annotations

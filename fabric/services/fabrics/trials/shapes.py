@@ -69,8 +69,8 @@ class CheckTrial:
     fields: Callable[[Draft, str], tuple[SampleField, ...]]
     tried: Callable[[Draft, str, Given], TrialResult]
     apart: bool = False
-    """True if the author controls its duration (loops of an expression, references of a schema): it runs in a
-    process that can be ended.
+    """True if the author controls its duration (loops of an expression, references of a schema). It runs in a process
+    that can be ended.
     """
 
 

@@ -43,8 +43,8 @@ def kind_at(path: str) -> str:
 
 
 def triable(spec: Draft | FabricSpec) -> tuple[str, ...]:
-    """Return the paths of all checks of this fabric, in the table's order; a list by its items and, where possible,
-    as a whole.
+    """Return the paths of all checks of this fabric, in the table's order. A list comes by its items and, where
+    possible, as a whole.
     """
     draft = build_draft(spec)
     return tuple(path for trial in TRIALS.values() for one in trial.paths for path in _list_places(draft, one))
@@ -58,7 +58,7 @@ def list_fields(spec: Draft | FabricSpec, path: str) -> tuple[SampleField, ...]:
 
 
 def build_sample(spec: Draft | FabricSpec, path: str) -> dict[str, str]:
-    """Return a sample to begin with. Raises Refused as ``fields_of``."""
+    """Return a sample to begin with. Raises Refused as ``list_fields``."""
     return {field.name: field.example for field in list_fields(spec, path)}
 
 

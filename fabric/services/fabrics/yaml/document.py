@@ -1,5 +1,5 @@
-"""Reads and writes FabricSpec as YAML: errors have line, column and path, and the written text reads back as an
-equal spec.
+"""Reads and writes FabricSpec as YAML. Errors have line, column and path, and the written text reads back as an equal
+spec.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def list_problems(error: ValidationError, root: JSON, at: tuple[int | str, ...] 
 
 
 def _counts(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Return False for a list that is reported as too short only because its item is wrong, which helps no author."""
+    """Return False for a list that is reported as too short only because its item is wrong. That helps no author."""
     loc = detail["loc"]
     inside = any(len(other["loc"]) > len(loc) and other["loc"][: len(loc)] == loc for other in details)
     return not (detail["type"] == "too_short" and inside)
@@ -223,8 +223,8 @@ def fabric_dump(spec: FabricSpec) -> str:
 
 
 def _tree(value: Any) -> JSON:
-    """Return the fields in the spec's order under their authors' names; None is left out, since it is always a
-    field's default.
+    """Return the fields in the spec's order under their authors' names. None is left out, since it is always a field's
+    default.
     """
     if isinstance(value, BaseModel):
         fields = type(value).model_fields

@@ -1,9 +1,8 @@
-"""Changes single paths in a YAML text. Comments, order, quotes and flow style stay; the layout is that of
-``nodes``.
+"""Changes single paths in a YAML text, and computes the edits between two JSON trees.
 
-For every text and every edit, the edited text reads as the edited tree: ``read_yaml(text_edited(text, edits)).value
-== tree_edited(read_yaml(text).value, edits)``. Each text is read back, and refused where it does not.
-Computes the edits that turn one JSON tree into another, so that a text changes only in those places.
+Comments, order, quotes and flow style stay; the layout is that of ``nodes``. For every text and every edit, the edited
+text reads as the edited tree: ``read_yaml(text_edited(text, edits)).value == tree_edited(read_yaml(text).value,
+edits)``. Each text is read back, and refused where it does not. So a text changes only where two trees differ.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ Edit = PutEdit | DropEdit | InsertEdit | MoveEdit | RenameEdit
 
 
 class EditProblem(ValueError):
-    """An impossible edit, in one sentence that begins with the path: it does not exist, or the value cannot be
+    """An impossible edit, in one sentence that begins with the path. The path does not exist, or the value cannot be
     stored.
     """
 
@@ -237,8 +236,8 @@ def _fit_name(path: Path, name: str) -> None:
 
 
 def text_edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with the edits made in order, in the layout of ``nodes``; without a change the text
-    stays as it is.
+    """Return the text with the edits made in order, in the layout of ``nodes``. Without a change the text stays as it
+    is.
 
     Comments stay with their fields and items. Raises YamlProblem for a text that is not read, now or
     when edited (it would be too large), and EditProblem.
@@ -382,8 +381,8 @@ def _edits(before: JSON, after: JSON, path: Path) -> Iterator[Edit]:
 
 
 def _items(before: list[JSON], after: list[JSON], path: Path) -> Iterator[Edit]:
-    """Yield edits of two lists: equal items at both ends stay; items between are changed in place, then added or
-    dropped at their end.
+    """Yield edits of two lists. Equal items at both ends stay; items between change in place, then come or go at their
+    end.
     """
     start = 0
     while start < min(len(before), len(after)) and same(before[start], after[start]):

@@ -1,6 +1,4 @@
-"""A fabric's text as people take it away: what its author wrote where that is known, else the spec written out with a
-comment at each limit.
-"""
+"""Exports a fabric's text as its author wrote it, or as the spec with a comment at each limit."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ from fabric.services.fabrics.yaml.tree import Path, read_yaml
 
 HEADINGS: Mapping[str, str] = {
     "name": "A fabric, written out by Fabric Flow: every field, with its default where its author gave none.",
-    "tiers": "The tiers that a run may ask for, and the one that it has where it asks for none.",
-    "models": "The models that agents use, each with its price.",
+    "tiers": "Tiers that a run may have, and the one that it has if its caller names none.",
+    "models": "Models that the agents use, each with its price.",
     "mcp_servers": "MCP servers, whose tools are declared under tools.",
-    "tools": "What agents may call, and what calling it does to the world.",
-    "memories": "What runs remember.",
-    "agents": "Who does the work: instructions, a model, the tools that they may propose.",
-    "topology": "Who plans, works, merges, judges and answers.",
-    "gates": "What stages are held to beside their schemas.",
-    "policy": "Every budget and limit.",
-    "reviewers": "Who answers reviews: user names or roles.",
+    "tools": "Tools that the agents may call, and the effect of each on the world.",
+    "memories": "Values that runs keep.",
+    "agents": "Agents of the fabric, each with instructions, a model and tools.",
+    "topology": "Agents by their work: who plans, works, merges, judges and answers.",
+    "gates": "Checks of the outputs of stages, beside their schemas.",
+    "policy": "Budgets, limits and protections.",
+    "reviewers": "People who answer reviews: user names or roles.",
     "safe_fallback": "The answer that a run ends with where its cell says safe_fallback.",
     "decision_table": "Cells of the decision table that differ from the default.",
 }
@@ -35,13 +33,15 @@ HEADINGS: Mapping[str, str] = {
 
 
 def export_revision(page: RevisionPage) -> str:
-    """A revision as a file: the text that it was last published with, byte for byte, else written out with comments."""
+    """Return a revision as a file. It is the text that was last published, byte for byte, or else written out with
+    comments.
+    """
     return page.source or written_out(page.spec)
 
 
 def written_out(spec: FabricSpec) -> str:
-    """The spec as YAML with a comment at each group and at each budget and limit: its unit, its default, and where that
-    comes from.
+    """Return the spec as YAML with a comment at each group, budget and limit. A comment has the unit, the default and
+    its source.
 
     Reads back as an equal spec; equal specs give equal bytes.
     """

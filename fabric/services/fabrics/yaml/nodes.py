@@ -1,8 +1,7 @@
-"""A YAML text as nodes that can be edited and written again: ruamel keeps order, quotes and flow style, the notes
-keep the comments.
+"""Turns a YAML text into nodes that can be edited and written again.
 
-The text is written in one layout: two spaces a level, dashes two spaces in, one line for each value that is no
-literal block.
+ruamel keeps order, quotes and flow style, the notes keep the comments. The text is written in one layout: two spaces a
+level, dashes two spaces in, one line for each value that is no literal block.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def is_block(node: Node) -> bool:
 
 
 def walk_entries(node: Node) -> Iterator[tuple[str | int, Node, Node]]:
-    """Yield for each field or item of a node its name or index, the node with its note, and its value."""
+    """Yield each field or item of a node: its name or index, the node with its note, and its value."""
     if isinstance(node, MappingNode):
         yield from ((key.value, key, value) for key, value in node.value)
     elif isinstance(node, SequenceNode):
@@ -129,8 +128,8 @@ def _entries(node: Node, parent: _Entry | None) -> Iterator[_Entry]:
 
 
 def _comments(masked: str, entries: Sequence[_Entry]) -> Iterator[tuple[int, int, str]]:
-    """Yield the comments and empty lines with lines of their own in a masked text: the index of the entry before,
-    the column and the text.
+    """Yield the comments and empty lines with lines of their own in a masked text. Each has the index of the entry
+    before, the column and the text.
 
     A comment behind an entry becomes a part of its note here.
     """
@@ -170,7 +169,7 @@ def _mask_scalars(text: str, scalars: Sequence[ScalarNode]) -> str:
 
 
 def _scalars(node: Node) -> Iterator[ScalarNode]:
-    """Yield the names and single values in a node, in the order of the text, and remove ruamel's notes at them."""
+    """Yield the names and single values in a node, in the order of the text. Remove ruamel's notes at them."""
     node.comment = None
     if isinstance(node, ScalarNode):
         yield node
@@ -225,8 +224,8 @@ def write_yaml(value: JSON) -> str:
 
 
 def _style_value(value: JSON) -> JSON:
-    """Return the value with its texts marked: as literal blocks where they have several lines, in quotes where they
-    need escapes.
+    """Return the value with its texts marked. Texts of several lines become literal blocks; those that need escapes get
+    quotes.
     """
     if isinstance(value, dict):
         return {_style_value(name): _style_value(inner) for name, inner in value.items()}
@@ -269,7 +268,7 @@ def write_document(document: YamlDocument) -> str:
 
 
 def _notes(node: Node, path: Path) -> Iterator[tuple[Path, EntryNote, Node]]:
-    """Yield the path, note and value of each entry, in the order of the text; the nodes have no notes afterwards."""
+    """Yield the path, note and value of each entry, in the order of the text. The nodes have no notes afterwards."""
     for part, holder, value in walk_entries(node):
         here = (*path, part)
         note, holder.comment = holder.comment, None

@@ -1,7 +1,7 @@
-"""Translates Fabro's attributes: kinds of nodes, durations, parts of a policy. Lists those that do not affect the
-next node (S1).
+"""Translates Fabro's attributes (S1): kinds of nodes, durations, parts of a policy.
 
-Notes on the parts of a file that was read: lost with their meaning, changed, or without a meaning here.
+Notes list the parts of a file that were lost with their meaning or changed, that have no meaning here, or that do not
+affect the next node.
 """
 
 from __future__ import annotations

@@ -270,8 +270,8 @@ class _Reader:
 
 
 def _plain(token: _Token) -> str:
-    """Return the text of an id: in quotation marks only the mark itself is escaped, and a backslash at the end of a
-    line joins it to the next.
+    """Return the text of an id. In quotation marks only the mark itself is escaped, and a backslash at a line's end
+    joins it to the next.
     """
     if token.kind != "quoted":
         return token.text

@@ -1,16 +1,12 @@
-"""Turns Fabro's edges into rules: the order in which a node's edges are tried, and the target of each (S1 "Edge
-routing").
+"""Turns Fabro's edges into rules: their order of trial, the target of each, and their conditions (S1 "Edge routing").
 
 1. Edges with a condition come first, the heavier before the lighter, then by their target's name.
 2. The first edge without a condition leads on, after a failure too.
 3. After a person's gate each edge is an answer, and silence is none.
 4. A node that only branches has no turn: its edges belong to the nodes that lead to it.
-
-Conditions on Fabro's edges as conditions of transitions: ``outcome=failed``, ``failure_class=transient_infra &&
-!context.tries > 3`` (S1 "Edge routing").
-
-``&&`` binds closer than ``||``, ``!`` negates what follows. Both vocabularies of outcomes are read: Fabro's program
-says ``succeeded``, S1 says ``success``.
+5. A condition reads ``outcome=failed``, or ``failure_class=transient_infra && !context.tries > 3``. ``&&`` binds closer
+   than ``||``, ``!`` negates the term after it. Both vocabularies of outcomes are read: Fabro's program says
+   ``succeeded``, S1 says ``success``.
 """
 
 from __future__ import annotations
@@ -250,8 +246,8 @@ _FABROS_KEYS = frozenset({"current_node", "last_stage", "last_response", "failur
 
 
 def read_answer(label: str) -> tuple[str, str]:
-    """Return an answer and its key from an edge's label: ``[A] Approve``, ``A) Approve`` or ``A - Approve``; without
-    a key the answer is the key.
+    """Return an answer and its key from an edge's label: ``[A] Approve``, ``A) Approve`` or ``A - Approve``. Without a
+    key the answer is the key.
     """
     found = _ACCELERATOR.fullmatch(label)
     if found is None:

@@ -1,13 +1,10 @@
 """Turns Fabro's workflows, written in DOT, into transition graphs (S1), with a note and its line for each part.
 
-A node is a participant, an edge a rule for turns of its source (``edges.py``). A hexagon is a person's gate,
-whose labels are the answers; a command is a tool that its author declares; a diamond only branches. Attributes with a
+A node is a participant, an edge a rule for turns of its source (``edges.py``). A hexagon is a person's gate, whose
+labels are the answers; a command is a tool that its author declares; a diamond only branches. A node without a model
+becomes an agent of a placeholder model, whose provider ``fixed`` makes one call and no model request. Attributes with a
 counterpart in a policy become a part of one. A file with a part whose loss makes another graph is refused, unless a
 partial result is wanted.
-
-Turns Fabro's nodes without a model into parts of a fabric: a person who decides, or a tool call.
-
-Each becomes an agent of a placeholder model, whose provider ``fixed`` makes one call and no model request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads and writes graphs as files of other programs: finds a text's form, and turns it into a fabric's topology
+"""Reads and writes graphs as files of other programs. Finds a text's form, and turns it into a fabric's topology
 (docs/specification/topologies.md).
 """
 
@@ -72,7 +72,7 @@ def graph_written(graph: TransitionGraph, *, form: Form) -> str:
 
 
 def yaml_text(found: ImportedGraph) -> str:
-    """Return the parts of a fabric as YAML to paste into one; comments at the top list what was not taken over."""
+    """Return the parts of a fabric as YAML to paste into one. Comments at the top list what was not taken over."""
     lines = [f"# not taken over: {' '.join(one.split())}" for one in found.left]
     lines += [f"# {name!r} is called {here} here" for name, here in found.renamed.items() if name != here]
     parts = {**found.parts, "topology": found.topology, **({"policy": found.policy} if found.policy else {})}

@@ -1,5 +1,5 @@
-"""HTTP tools from an OpenAPI document (3.0 and 3.1): declarations to paste, and a list of what was not taken over,
-each with its path and why.
+"""Imports HTTP tools from an OpenAPI document (3.0 and 3.1): declarations to paste. What was not taken over is listed
+with its path and reason.
 """
 
 from fabric.services.importers.openapi.document import document_at, read_document

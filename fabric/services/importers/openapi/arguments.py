@@ -1,7 +1,6 @@
 """Turns an operation's parameters and body into the arguments of a tool: one schema, and the place of each.
 
-Turns a document's schemas into schemas of arguments: self-contained JSON Schema 2020-12, with references resolved
-into ``$defs``.
+A document's schemas become self-contained JSON Schema 2020-12, with references resolved into ``$defs``.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _tree(text: str, origin: str) -> JSON:
 
 
 def _count(events: Iterable[Any], origin: str) -> None:
-    """Raise Refused for aliases, and for a document that is too deep or too large, during parsing: the parser bounds
+    """Raise Refused for aliases, and for a document that is too deep or too large, during parsing. The parser bounds
     neither.
     """
     depth = 0

@@ -1,5 +1,5 @@
-"""Turns operations of a document into declarations of HTTP tools with their headers, and lists the parts that are not
-taken over.
+"""Turns operations of a document into declarations of HTTP tools with their headers. Lists the parts that are not taken
+over.
 """
 
 from __future__ import annotations

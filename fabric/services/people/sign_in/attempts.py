@@ -1,9 +1,8 @@
-"""Bounds attempts to sign in: six are free, then each one waits twice as long (NIST SP 800-63B 3.2.2, OWASP ASVS
-6.3.1).
+"""Bounds attempts to sign in: six are free, then each one waits twice as long.
 
-The database counts them by name and by address: all web processes count together, and without the database no one
-signs in. A person's own link does not count by name, so that guessing cannot lock an owner out.
-Records failed sign-ins (OWASP ASVS 16.3.1): name, address, and number.
+Sources: NIST SP 800-63B 3.2.2; OWASP ASVS 6.3.1. The database counts them by name and by address: all web processes
+count together, and without the database no one signs in. A person's own link does not count by name, so that guessing
+cannot lock an owner out. Failed sign-ins are recorded (OWASP ASVS 16.3.1): name, address, and number.
 """
 
 from __future__ import annotations
@@ -132,8 +131,8 @@ def _now() -> int:
 
 
 UNKNOWN = "unknown"
-"""Subject of a failed sign-in under an unknown name: it may be a password typed into the wrong field, so only its
-hash is stored.
+"""Subject of a failed sign-in under an unknown name. It may be a password typed into the wrong field, so only its hash
+is stored.
 """
 How = Literal["password", "link", "too_often", "second_factor", "passkey", "oidc"]
 

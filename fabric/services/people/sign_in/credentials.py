@@ -1,9 +1,9 @@
-"""Sign-in by name and password, and changes of one's own; ``actors.login_link_consume`` handles one-time links.
+"""Signs people in by name and password, and changes or resets passwords.
 
-Reset links for forgotten passwords: a link by mail that works once, for 20 minutes (OWASP ASVS 5.0 6.4.3).
-
-The answer does not reveal whether an account exists: it is always equal and equally fast, and the mail leaves
-afterwards. The link replaces no second factor; a person who lost theirs asks an owner.
+``actors.login_link_consume`` handles one-time links. A person who forgot a password gets a link by mail that works
+once, for 20 minutes (OWASP ASVS 5.0 6.4.3). The answer does not reveal whether an account exists: it is always equal
+and equally fast, and the mail leaves afterwards. The link replaces no second factor; a person who lost theirs asks an
+owner.
 """
 
 from __future__ import annotations
@@ -151,15 +151,15 @@ def _send(wanted: str, link: Callable[[str], str]) -> None:
         user = _whose(wanted)
         if user is not None and mails():
             _mail(user, link(_make_link_token(user)))
-    except Exception as error:  # noqa: BLE001 - nobody waits for it, so it can only be told here.
+    except Exception as error:  # noqa: BLE001 - no caller waits for it, so only the log can report it.
         log.warning("a link for another password was not mailed: %s", type(error).__name__)
     finally:
         close_old_connections()
 
 
 def _whose(wanted: str) -> User | None:
-    """Return the one member with this name or address who may sign in by a password; None where several share an
-    address.
+    """Return the one member with this name or address who may sign in by a password. None: no member, or several with
+    the address.
     """
     given = wanted.strip()
     named = Q(user__username=given) | (Q(user__email__iexact=given) if "@" in given else Q(pk__in=[]))

@@ -1,5 +1,5 @@
-"""Second factors of people with a password here: authenticator apps (RFC 6238), passkeys (``passkeys``), and codes
-for when they are lost.
+"""Second factors of people with a password here: authenticator apps (RFC 6238), passkeys (``passkeys``), and codes for
+lost factors.
 
 The operator decides whether one is required (``FABRIC_SECOND_FACTOR``). People of an identity provider have theirs
 there.
@@ -88,8 +88,8 @@ def enrol_wanted(user: User) -> bool:
 
 
 def owners_first(user: User) -> bool:
-    """Return True if this user has to wait for an owner to set up a factor first: a lost factor is reset by an
-    owner.
+    """Return True if this user has to wait for an owner to set up a factor first. Only an owner resets a lost
+    factor.
     """
     if not enrol_wanted(user):
         return False

@@ -3,7 +3,7 @@
 
 It uses the engine's rules, ``core/rules/loops.py`` and ``core/rules/signatures.py``, with the default policy's limits
 (``tests/fabric/services/runs/traces/test_agreement.py`` puts the traces through both). A trace has no steps of ours,
-so each agent of it has one until a person speaks (``speakers.py``); each call of a tool is a turn. A tool's error
+so each agent of it has one until a person speaks (``reader.py``); each call of a tool is a turn. A tool's error
 is a deterministic failure of that tool, whichever agent calls it: the agents of a trace hear one another.
 """
 
@@ -191,8 +191,8 @@ HUNG_CALLS = 3
 
 
 def hung(trace: Trace) -> bool:
-    """Return True for a run that hung: each of its last three calls failed, or repeated an earlier result of its
-    tool.
+    """Return True for a run that hung. Each of its last three calls failed, or repeated an earlier result of
+    its tool.
     """
     known: set[tuple[str, str]] = set()
     row = 0
@@ -205,8 +205,8 @@ def hung(trace: Trace) -> bool:
 
 
 def catch(trace: Trace) -> JSON:
-    """Return the rest of a run at our first trip: its step, its rules, the calls, tokens and dollars left, and the
-    step of the next trip.
+    """Return the rest of a run at our first trip. It has the step, its rules, the calls, tokens and dollars left, and
+    the step of the next trip.
 
     None: there is no trip. The next trip is that of the recorded run, in which the first one changed nothing.
     """

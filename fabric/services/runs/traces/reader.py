@@ -1,8 +1,6 @@
-"""Reads and checks recorded agent traces: ``*.jsonl``, one run a line, in the form of
-``tests/data/traces/README.md``.
+"""Reads and checks recorded agent traces: ``*.jsonl``, one run a line (``tests/data/traces/README.md``).
 
-Finds the speakers in a recorded trace: a person's word, and an agent's answer (docs/reference/detectors.md "How a
-trace is read").
+It also finds the speakers: a person's word, and an agent's answer (docs/reference/detectors.md "How a trace is read").
 """
 
 from __future__ import annotations
@@ -136,8 +134,8 @@ def _number(given: JSON, kind: type) -> Any:
 
 
 def _masked_hash(one: dict[str, JSON], recorded: str) -> str:
-    """Return the hash of a tool's result: as recorded, or without the arguments that it repeats where all of it is
-    there.
+    """Return the hash of a tool's result as recorded. A result that is wholly there is hashed without the arguments
+    that it repeats.
     """
     said = one.get("content_excerpt")
     if not isinstance(said, str) or one.get("raw_len") != len(said):
@@ -200,8 +198,8 @@ def persons_words(steps: Sequence[TraceStep]) -> frozenset[int]:
 
 
 def new_texts(steps: Sequence[TraceStep]) -> frozenset[int]:
-    """Return the numbers of the steps after which other agents answer anew: a person's words, and an agent's first
-    words, as a brief.
+    """Return the numbers of the steps after which other agents answer anew. They are a person's words, and an agent's
+    first words, as a brief.
     """
     found: set[int] = set()
     said: set[tuple[str, str]] = set()

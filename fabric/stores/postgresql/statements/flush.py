@@ -199,7 +199,7 @@ REVIEW_TYPES = {
     "content": "bytea",
 }
 """Types of the columns of a review's row; text where none is named."""
-_ESCALATED = f"""
+_REVIEWED = f"""
 es AS (
   INSERT INTO fabric_review (id, workspace_id, run_id, {", ".join(COLUMNS)})
   SELECT s.id, up.workspace_id, up.id, {", ".join(f"s.{name}" for name in COLUMNS)}
@@ -240,7 +240,7 @@ class FlushShape:
     taking: bool
     """A batch consumes, or ends its run."""
     ended: bool
-    escalated: bool
+    reviewed: bool
     told: bool
     spawned: bool = False
     sent: bool = False
@@ -280,7 +280,7 @@ def write(shape: FlushShape) -> Statement:
         (True, updated),
         (shape.rows, _APPENDED),
         (shape.taking, _TAKEN.format(or_consumed=or_consumed)),
-        (shape.escalated, _ESCALATED),
+        (shape.reviewed, _REVIEWED),
         (counts, _ENDED),
         (shape.spawned, _SPAWNED),
         (shape.sent, _SENT.format(terminal=TERMINAL_SQL, or_begun=or_begun)),

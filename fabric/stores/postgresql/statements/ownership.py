@@ -1,7 +1,7 @@
-"""Statements of ownership: leases, claims, and the loading of claimed runs.
+"""Holds the statements of ownership and presence, and reads that lock nothing.
 
-Statements of presence: advisory locks that live as long as the sessions of their processes.
-Reads that lock nothing and change nothing.
+Ownership is leases, claims, and the loading of claimed runs. Presence is advisory locks that live as long as the
+sessions of their processes.
 """
 
 # ruff: noqa: S608 - Every statement is put together here, from constants; values are parameters.

@@ -36,7 +36,7 @@ SCENARIO_FILES = (".toml", ".json")
 
 
 class Command(FabricCommand):
-    """Exit code 0: done, and every tier passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
+    """Exit code 0: every tier passed; 1: one did not, or was not shown; 2: bad input; 130: Ctrl-C."""
 
     help = "List, show, check, play, import, export and capture failure scenarios."
 

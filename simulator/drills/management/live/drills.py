@@ -1,6 +1,6 @@
-"""Starts live drills on this installation for a command, and yields each result. They are ordinary drills.
+"""Starts live drills or a live scenario on this installation for a command, and yields each result.
 
-Starts a live scenario on this installation for a command, and yields each tier like a virtual one.
+They are ordinary drills. A scenario yields each tier like a virtual one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ CAPS = ("cap_s", "cap_usd")
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Caps of each drill; None for those of ``live_asking``."""
+    """Caps of each drill; None for those of ``how_asked``."""
 
     cap_s: int | None
     cap_usd_micros: int | None

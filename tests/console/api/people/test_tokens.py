@@ -22,7 +22,7 @@ def nightly(actor):
 
 
 def test_a_name_that_is_used_again_means_the_token_that_works(actor):
-    """Whoever had the name before may not revoke the one of another."""
+    """A person who had the name before cannot revoke the token of its new owner."""
     vera = member("vera")
     token_of(vera, "nightly")
     assert token_revoke(actor=fresh(vera), name="nightly")

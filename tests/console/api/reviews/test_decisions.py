@@ -112,9 +112,7 @@ def test_the_same_answer_again_after_the_run_took_it(program, review):
 
 
 def test_another_answer_is_refused_and_says_who_when_what(program, colleague, review):
-    Review.objects.update(
-        barred="\ncleo\n"
-    )  # Somebody else started it, so that its owner may answer beside a colleague.
+    Review.objects.update(barred="\ncleo\n")  # A colleague started it, so that its owner may answer too.
     answer_to(program, review)
     told = answer_to(colleague, review, "reject", message="no")
     assert told.status_code == 409
@@ -215,9 +213,7 @@ def test_an_answer_counts_at_once(program, review, actor):
 
 
 def test_second_thoughts_about_what_is_not_there_or_not_yours(program, colleague, review):
-    Review.objects.update(
-        barred="\ncleo\n"
-    )  # Somebody else started it, so that its owner may answer beside a colleague.
+    Review.objects.update(barred="\ncleo\n")  # A colleague started it, so that its owner may answer too.
     for way in ("undo", "continue"):
         assert program.post(f"{LIST}/{review['id']}/{way}", {}).status_code == 409
         assert program.post(f"{LIST}/0123456789abcdef/{way}", {}).status_code == 404

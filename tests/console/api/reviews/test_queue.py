@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fabric.core.people.scopes import Scope
-from fabric.models import AuditLine, FollowUpClosure, Inbox, Review, ReviewClaim, Run
+from fabric.models import AuditLine, FollowUpClosure, Inbox, Review, ReviewAssignment, Run
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.people.tokens import token_create
 from tests.console.api.client import Program
@@ -19,7 +19,7 @@ LIST = "/api/v1/reviews"
 
 @pytest.fixture
 def review(program, doubtful, actor):
-    """An open review, as the list has it. Somebody else started the run, so that its owner may answer beside a colleague."""
+    """An open review, as the list has it. A colleague started the run, so that its owner may answer too."""
     ran(replace(actor, name="cleo"), doubtful)
     (found,) = program.get(LIST).json()["reviews"]
     return found
@@ -43,10 +43,10 @@ def at(review, way=""):
 
 class TestTheList:
     def test_says_who_has_a_review_in_hand_and_whether_one_may(self, program, ana, ben, review):
-        assert (review["claim"], review["may_answer"], review["why_not"]) == (None, True, "")
+        assert (review["assignment"], review["may_answer"], review["why_not"]) == (None, True, "")
         ana.post(at(review, "/claim"))
         (found,) = ben.get(LIST).json()["reviews"]
-        assert (found["claim"]["holder"], found["claim"]["live"], found["may_answer"]) == ("ana", True, False)
+        assert (found["assignment"]["holder"], found["assignment"]["live"], found["may_answer"]) == ("ana", True, False)
         assert found["why_not"].startswith("ben is not asked")
         assert [ana.get(LIST, tab=tab).json()["reviews"] != [] for tab in ("mine", "unclaimed")] == [True, False]
 
@@ -94,26 +94,26 @@ class TestClaims:
     def test_one_has_it_and_the_other_is_told_who(self, program, ana, review):
         taken = ana.post(at(review, "/claim"))
         assert taken.status_code == 200
-        assert (taken.json()["claim"]["holder"], taken.json()["fresh"]) == ("ana", True)
+        assert (taken.json()["assignment"]["holder"], taken.json()["fresh"]) == ("ana", True)
         assert ana.post(at(review, "/claim")).json()["fresh"] is False
         refused = program.post(at(review, "/claim"))
         assert refused.status_code == 409
-        assert refused.json()["claim"]["holder"] == "ana"
+        assert refused.json()["assignment"]["holder"] == "ana"
         body = {"verb": "approve", "digest": review["digest"]}
         refused = program.post(at(review, "/decision"), body)
-        assert (refused.status_code, refused.json()["claim"]["holder"]) == (409, "ana")
+        assert (refused.status_code, refused.json()["assignment"]["holder"]) == (409, "ana")
         assert "answer" not in refused.json()
-        assert ana.post(at(review, "/decision"), body | {"claim_lease": 1}).status_code == 200
+        assert ana.post(at(review, "/decision"), body | {"assignment_lease": 1}).status_code == 200
 
     def test_a_claim_that_is_over_decides_nothing(self, program, ana, review):
         program.post(at(review, "/claim"))
-        ReviewClaim.objects.update(lease_until=1)
-        taken = ana.post(at(review, "/claim")).json()["claim"]
+        ReviewAssignment.objects.update(lease_until=1)
+        taken = ana.post(at(review, "/claim")).json()["assignment"]
         assert (taken["taken_from"], taken["lease"]) == ("owner", 2)
         ana.post(at(review, "/release"), {"lease": 2})
-        body = {"verb": "approve", "digest": review["digest"], "claim_lease": 1}
+        body = {"verb": "approve", "digest": review["digest"], "assignment_lease": 1}
         refused = program.post(at(review, "/decision"), body)
-        assert (refused.status_code, [one["path"] for one in refused.json()["errors"]]) == (409, ["claim"])
+        assert (refused.status_code, [one["path"] for one in refused.json()["errors"]]) == (409, ["assignment"])
 
     def test_who_is_not_asked_takes_none(self, ben, review):
         assert ben.post(at(review, "/claim")).status_code == 403
@@ -121,12 +121,12 @@ class TestClaims:
 
     def test_the_next_one(self, ana, review):
         found = ana.post(f"{LIST}/next", {"fabric": "doubtful"}).json()["review"]
-        assert (found["id"], found["claim"]["holder"]) == (review["id"], "ana")
+        assert (found["id"], found["assignment"]["holder"]) == (review["id"], "ana")
         assert ana.post(f"{LIST}/next", {}).json() == {"review": None}
 
     def test_a_heartbeat_renews_it_and_tells_who_looks(self, program, ana, review):
         program.post(at(review, "/heartbeat"), {})
-        lease = ana.post(at(review, "/claim")).json()["claim"]["lease"]
+        lease = ana.post(at(review, "/claim")).json()["assignment"]["lease"]
         beat = ana.post(at(review, "/heartbeat"), {"lease": lease}).json()
         assert (beat["kept"], beat["open"], beat["viewers"]) == (True, True, ["owner"])
         assert program.get(at(review)).json()["viewers"] == ["ana"]
@@ -138,7 +138,7 @@ class TestClaims:
         assert told == [True, False]
 
     def test_it_is_handed_on(self, program, ana, ben, review):
-        given = program.post(at(review, "/reassign"), {"to": "ana"}).json()["claim"]
+        given = program.post(at(review, "/reassign"), {"to": "ana"}).json()["assignment"]
         assert (given["holder"], given["assigned_by"]) == ("ana", "owner")
         assert ben.post(at(review, "/reassign"), {"to": "owner"}).status_code == 403
         refused = program.post(at(review, "/reassign"), {"to": "ben"})

@@ -1,4 +1,4 @@
-"""What is withheld of a content is masked for everybody, and revealed to the role safety alone, by an act that the audit stream tells."""
+"""Pages mask what is withheld of a content; the role safety alone reveals it, by an act that the audit stream records."""
 
 from __future__ import annotations
 

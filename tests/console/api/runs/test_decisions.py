@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabric.models import Run, Workspace
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.workspaces.policies import policy_set
-from tests.console.test_policies_of_runs import READS
+from tests.console.pages.workspaces.test_policies_of_runs import READS
 from tests.fabric.services.world import ran
 
 

@@ -1,4 +1,4 @@
-"""The agents' part: caps of an agent's own stand with it, follow its name, and those of nobody can be taken out."""
+"""The agents' part: caps of an agent's own stand with it, follow its name, and those of no agent can be taken out."""
 
 from __future__ import annotations
 

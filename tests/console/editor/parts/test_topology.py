@@ -1,4 +1,4 @@
-"""Who works together in a draft: the list, what its buttons do, and the picture beside it."""
+"""The topology of a draft: the list of its agents, what its buttons do, and the picture beside it."""
 
 from __future__ import annotations
 

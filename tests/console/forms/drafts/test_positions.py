@@ -1,4 +1,4 @@
-"""What a page shows is found again after its own changes: by name, by what it says, by its place in a list that is as long as it was."""
+"""A page finds a part again after its own changes: by name, by its words, by its place in a list that is as long as it was."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ SHOWN = {
 
 
 def posted(form, **changed):
-    """What a browser sends of the form as it stands, but for the fields that somebody typed into, by their labels."""
+    """Return what a browser sends of the form as it stands, but for the fields that an author typed into, by their labels."""
     data = QueryDict(mutable=True)
     data[MARK] = form.mark
     for one in leaves(form):
@@ -73,7 +73,7 @@ def posted(form, **changed):
 
 
 def sent(shown=None, schema=None, **changed):
-    """The form as it is after somebody typed something into fields, by their labels."""
+    """The form as it is after an author typed something into fields, by their labels."""
     shown, schema = SHOWN if shown is None else shown, SCHEMA if schema is None else schema
     return TypedForm(schema, shown, posted(TypedForm(schema, shown), **changed))
 

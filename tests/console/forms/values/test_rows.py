@@ -16,7 +16,7 @@ from console.forms.controls.positions import origins
 from console.forms.values.form import DAMAGED, MARK, PRESS, TypedForm
 from console.forms.values.parts import ROWS_MAX
 from fabric.core.texts.three_way import same
-from tests.console.sent_by_browser import Sent
+from tests.console.forms.sent_by_browser import Sent
 from tests.sets import many
 
 SCHEMA = {
@@ -51,14 +51,14 @@ SHOWN = {
 
 
 def sent_of(form):
-    """What a browser sends of the form as the page shows it."""
+    """Return what a browser sends of the form as the page shows it."""
     review = SimpleNamespace(id="4f1c9a2be07d3358")
     press = "reviews/review/item_press.html"
     return Sent(render_to_string("forms/parts.html", {"node": form, "press": press, "review": review}))
 
 
 def data_of(form, press="", **changed):
-    """The same, after somebody typed into fields, by their names, and pressed a button."""
+    """The same, after an author typed into fields, by their names, and pressed a button."""
     more = {name: [text] for name, text in changed.items()} | ({PRESS: [press]} if press else {})
     return MultiValueDict({MARK: [form.mark], **sent_of(form).fields, **more})
 

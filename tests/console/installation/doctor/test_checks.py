@@ -104,7 +104,7 @@ def undelivered(**_):
 
 
 def asked(actor):
-    """A run that was asked for, and that nobody drives."""
+    """A run that was asked for, and that no worker drives."""
     name = fabric_publish(actor=actor, source=SMALL).name
     return run_start(store=wiring.store(), nudge=HeardNudge(), actor=actor, fabric=name, text="What?").run_id
 
@@ -151,7 +151,7 @@ BROKEN = {
     "workers": (no_worker, "No worker is alive"),
     "scheduler": (unsealed, "1 audit lines have waited"),
     "notifications": (undelivered, "1 notifications could not be delivered"),
-    "quarantine": (put_away, "1 runs are quarantined"),
+    "quarantine": (put_away, "1 run is quarantined"),
     "backups": (never_backed_up, "No backup was ever taken"),
     "broker": (broker_away, "The broker does not answer"),
     "channels": (channels_away, "The channel layer does not answer"),
@@ -168,7 +168,7 @@ def test_every_check_is_broken_once_and_is_in_the_document():
 
 @pytest.fixture
 def mended():
-    """What a test set of this process, put back."""
+    """Put back what a test set of this process."""
     from console.celery import app
 
     before, name = app.conf.broker_url, connection.settings_dict["NAME"]

@@ -1,4 +1,4 @@
-"""What a check finds beside its first fault (`test_checks`): each sentence that the doctor can say is said once."""
+"""A check finds more than its first fault (`test_checks`): the doctor says each of its sentences once here."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def family(temper):
 def test_the_end_of_up_ends_the_command_and_a_detached_descendant():
     with family("obey") as (keeper, pipe, said, pids):
         os.close(pipe)
-        assert said.rest() == ["term"]  # And end of file: nobody of the family is left.
+        assert said.rest() == ["term"]  # And end of file: no process of the family is left.
         assert keeper.wait(PATIENCE_S) == 7
         for pid in pids:
             wait_for_end(pid)
@@ -86,7 +86,7 @@ def test_the_command_dies_with_its_keeper():
         for pid in by_parent:
             wait_for_end(pid)
         for pid in set(pids) - set(by_parent):
-            os.kill(pid, signal.SIGKILL)  # Nobody is left to sweep up the detached one but this test.
+            os.kill(pid, signal.SIGKILL)  # No process is left to sweep up the detached one but this test.
         os.close(pipe)
 
 
@@ -141,7 +141,7 @@ def test_a_command_that_is_run_ends_with_whoever_ran_it(number):
         lines = Lines(read)
         pids = [int(lines.next()), int(lines.next())]
         process.send_signal(number)
-        assert lines.rest() == ["term"]  # And end of file: nobody of the family is left.
+        assert lines.rest() == ["term"]  # And end of file: no process of the family is left.
         for pid in pids:
             wait_for_end(pid)
     os.close(read)

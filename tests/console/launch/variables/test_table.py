@@ -1,4 +1,4 @@
-"""What may be in the environment, and that the table, the documents and the code agree about it."""
+"""The table, the documents and the code agree about the variables of the environment."""
 
 import ast
 import re
@@ -37,7 +37,7 @@ def words(path):
 
 
 def read_from_the_environment(path):
-    """What a module asks `os.environ`, a mapping like it, or the table for, by a name that stands there."""
+    """Yield what a module asks `os.environ`, a mapping like it, or the table for, by a name that stands there."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Subscript) and named(node.value) == "environ":
             yield node.slice

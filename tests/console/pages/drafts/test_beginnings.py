@@ -122,9 +122,9 @@ def test_what_is_wrong_in_a_file_is_said_on_its_draft_with_its_line(browser: Cli
         (
             "7.yaml",
             b"name: mine\na: &b 1\n",
-            "The text cannot be read (line 2, column 4: the anchor &b is not read; write the value out), so it says no name that a fabric can have, nor does its file: give one.",
+            "The text cannot be read (line 2, column 4: the anchor &b is not read; write the value out), and its file has no name for the fabric: give one.",
         ),
-        ("7.yaml", b"x: 1", "The text says no name that a fabric can have, nor does its file: give one."),
+        ("7.yaml", b"x: 1", "Neither the text nor its file has a name for the fabric: give one."),
         ("a.yaml", b"a: \x00", "The text holds NUL characters or broken Unicode: take them out"),
     ],
 )

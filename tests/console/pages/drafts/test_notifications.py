@@ -1,4 +1,4 @@
-"""Who was told of a change of a fabric: on its page, among the notifications, over the API and by the command; and sending again."""
+"""A change of a fabric shows who was notified of it: on its page, among the notifications, over the API and by the command; and it is sent again."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def test_a_second_person_is_asked_and_agrees(browser, actor, eyes, ana):
     shown = theirs.get(here)
     assert "The old one was <b>dull</b>." in text(shown)
     assert "title changed A small fabric Another" in text(shown)
-    assert button(shown, "approve")[1] == "Agree and publish r2"
+    assert button(shown, "approve")[1] == "Approve and publish r2"
     done = theirs.post(here, {"act": "approve", "digest": asked.digest}, follow=True)
     assert "r2 of small is published, requested by owner." in text(done)
     assert revision_get(actor, eyes).spec.title == "Another"

@@ -21,7 +21,7 @@ ONE = (FailureType.PROVIDER, Tier.BATCH)
 
 
 def stop(page):
-    """What stands at the end of the top bar: whether it looks pulled, and its words."""
+    """Return what stands at the end of the top bar: whether it looks pulled, and its words."""
     found = re.search(r'<a class="btn (\w+)" id="stop" href="/drill-stop".*?</svg><span>(.*?)</span></a>', page)
     return found[1], re.sub("<[^>]+>", "", found[2])
 

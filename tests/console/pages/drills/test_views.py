@@ -43,7 +43,7 @@ def cell(page, failure, tier):
 
 @pytest.fixture
 def vera(owner):
-    """Somebody who is no operator."""
+    """A member who is no operator."""
     return signed_in(member("vera"))
 
 
@@ -340,7 +340,7 @@ def rungs(page, failure, tier):
 
 
 def test_cells_behind_retry_layers_show_all_that_their_drills_expect(browser, actor, small):
-    """What the engine lays its ladder by in that stage, and no more than the cell where nothing stands around it."""
+    """The page shows what the engine lays its ladder by in that stage, and no more than the cell where nothing stands around it."""
     plain = browser.get(PAGE).content.decode()
     assert rungs(plain, *ONE) == ["retry ×5", "wait for breaker ×2", "escalate (last)"]
     assert "with what stands around it" not in plain

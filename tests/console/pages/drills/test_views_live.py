@@ -26,7 +26,7 @@ def worker():
 
 
 def fields(page):
-    """What the form that begins live drills would send."""
+    """Return what the form that begins live drills would send."""
     html = page.content.decode()
     form = re.search(r'<form class="card" method="post" action="/drills/ask".*?</form>', html, flags=re.DOTALL)[0]
     return dict(re.findall(r'<input[^>]* name="(\w+)"[^>]* value="([^"]*)"', form))

@@ -189,6 +189,13 @@ def test_what_is_usual_is_said_once_enough_runs_have_completed(browser, small):
     assert "agent reader" not in page
 
 
+@pytest.mark.parametrize("tab", TABS)
+def test_no_part_speaks_of_a_draft_that_is_not_there(browser, small, tab):
+    page = text(browser.get(f"/fabrics/small?tab={tab}"))
+    assert "You have a draft" not in page
+    assert "Continue editing" not in page
+
+
 def test_limits(browser, small):
     answer = browser.get("/fabrics/small?tab=limits")
     page = text(answer)

@@ -1,4 +1,4 @@
-"""What a fabric remembers, on its pages: empty, full, one key, and deleting it without a script."""
+"""The pages of a fabric's memories: empty, full, one key, and deleting it without a script."""
 
 import re
 from html import unescape
@@ -107,7 +107,7 @@ def test_a_key_is_written_by_hand_and_its_history_says_by_whom(browser, fabric_i
     assert browser.post(PAGE, again)["Location"] == TAB
     shown = text(browser.get(f"{PAGE}?key=office"))
     assert re.search(
-        r"2 entries.* 2 stands closed owner : It moved\. .* 1 replaced .* owner : Told by the office\.", shown
+        r"2 entries.* 2 current closed owner : It moved\. .* 1 replaced .* owner : Told by the office\.", shown
     )
     assert [line.kind for line in AuditLine.objects.filter(kind="memory_written")] == ["memory_written"] * 2
 

@@ -297,7 +297,7 @@ def without(table: str) -> Iterator[None]:
 
 @contextmanager
 def endless(table: str) -> Iterator[None]:
-    """What was taken away, in a form that a query never comes to the end of."""
+    """Yield what was taken away, in a form that a query never comes to the end of."""
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE VIEW {table} AS {numbers} SELECT taken_away.* FROM taken_away, n WHERE n.i < 0")

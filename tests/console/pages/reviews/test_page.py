@@ -78,7 +78,7 @@ def test_it_says_what_becomes_of_it_in_time(browser, doubt):
     assert re.findall(r"<td>(?:<span[^>]*>.*?</svg>)?([^<]+)<", rows[0]) == [
         "opened",
         "reminder",
-        "escalated to owner",
+        "passed on to owner",
         "Rejected by the system",
     ]
 
@@ -222,7 +222,7 @@ def test_unknown_and_foreign_ones_are_not_here(browser, stranger):
 
 @pytest.fixture
 def follow_up(actor):
-    """What a run leaves behind that has ended with its first call."""
+    """A run that has ended with its first call, and the rows that it leaves."""
     ran(actor, fabric_publish(actor=actor, source=GIVEN_UP).name)
     return queue_page(actor, Tab.FOLLOW_UPS).rows[0].review
 

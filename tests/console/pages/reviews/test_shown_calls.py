@@ -1,4 +1,4 @@
-"""What a page of reviews shows before an answer is taken: the call whole, its effect, who proposed it; and nothing once the time is over."""
+"""A page of reviews shows, before an answer is taken, the call whole, its effect and who proposed it; and nothing once the time is over."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_several_are_bound_to_what_is_shown_and_what_changed_is_said(browser, pa
     text = page.content.decode()
     assert text.count("Changed since you picked it") == 1
     assert all(f'value="{one}"' in text for one in picked(*payments))
-    # What changes while somebody reads is left out, and listed with its reason.
+    # What changes while a reviewer reads is left out, and listed with its reason.
     sent = {"item": [f"{payments[0].id}:{'0' * 32}", *picked(payments[1])], "sure": "1", "verb": "approve"}
     said = text_of(browser.post(TOGETHER, sent))
     assert said.count("Not recorded") == 1
@@ -105,7 +105,7 @@ def test_one_whose_time_is_over_takes_no_answer(browser, payments):
     ids=["its time is over", "it expired"],
 )
 def test_of_several_the_closed_ones_are_named_and_the_others_answered(browser, payments, closed, why, recorded_why):
-    """Before the answer is written, and while somebody writes it."""
+    """Before the answer is written, and while a reviewer writes it."""
     over, waiting = payments
     Review.objects.filter(id=over.id).update(**closed)
     page = browser.post(TOGETHER, {"item": picked(*payments)})

@@ -67,7 +67,7 @@ def test_the_card_says_why_and_what_follows(browser, waiting, review):
 
 
 def test_what_a_quarantined_run_does_not_take_yet(browser, waiting, review):
-    """Whoever answered something else is told that this waits for the end of the quarantine, and can still take it back."""
+    """A reviewer who answered something else reads that this waits for the end of the quarantine, and can still take it back."""
     answer(browser, review)
     before = browser.get(f"/runs/{waiting.id}").content.decode()
     assert "Continue now" in before

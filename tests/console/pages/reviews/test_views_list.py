@@ -88,7 +88,7 @@ def test_the_same_answer_again_says_so_when_the_run_has_taken_it(browser, actor,
 
 
 def seen(page):
-    """What the page's script would say it shows."""
+    """Return what the page's script would say it shows."""
     return ",".join(".".join(row) for row in re.findall(r'<tr id="ask-([^"]+)" data-seq="([^"]+)"', page))
 
 
@@ -143,7 +143,7 @@ def test_an_empty_list_hears_of_the_first_review(browser, actor, doubtful):
 def test_a_review_that_was_answered_elsewhere_says_so_where_it_stands(browser, review, verb, by_system, said):
     page = browser.get("/reviews").content.decode()
     now = time.time_ns() // 1_000
-    Review.objects.update(barred="\ncleo\n")  # Somebody else started it.
+    Review.objects.update(barred="\ncleo\n")  # A colleague started it.
     decided = {"verb": verb, "by_system": by_system, "decided_by": "owner"}
     Review.objects.filter(id=review.id).update(decided_at=now, **decided)
     count, rows = news(browser, page)
@@ -221,7 +221,7 @@ def test_news_of_nothing_are_few_statements(browser, review, django_assert_max_n
 
 
 def test_the_title_and_the_navigation_count_what_whoever_looks_may_decide(browser, review):
-    Review.objects.update(barred="\ncleo\n")  # Somebody else started it, so that its owner may answer beside ben.
+    Review.objects.update(barred="\ncleo\n")  # A colleague started it, so that its owner may answer beside ben.
     ben = signed_in(member("ben", "viewer"))
     counted = 'data-tone="human">1<span class="vh"> for you to decide'
     mine, theirs = (one.get("/reviews").content.decode() for one in (browser, ben))

@@ -76,7 +76,7 @@ def tight(page: str) -> str:
 
 
 class Acting(HTMLParser):
-    """What a browser would find in a page: elements and attributes that could act."""
+    """A parser finds elements and attributes of a page that could act."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

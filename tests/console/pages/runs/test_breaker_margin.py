@@ -86,7 +86,7 @@ def test_it_stands_with_the_circuit_breaker_among_the_protections(browser, journ
 
 
 def test_a_run_that_has_ended_has_none(browser, journaled, provider):
-    """What stands in the rows now says nothing about how it was then."""
+    """The rows of now say nothing about how it was then."""
     tell(provider(), s0=2)
     assert SHARED_BREAKER not in shown(browser, journaled(fanned_out().end(RunState.COMPLETED)))
 

@@ -21,7 +21,7 @@ def started(actor, fabric):
 
 @pytest.fixture
 def run_id(actor, talking):
-    """A run that nobody has taken up, whose workers will take turns."""
+    """A run that no worker has claimed, whose workers will take turns."""
     return started(actor, talking)
 
 

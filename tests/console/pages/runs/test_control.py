@@ -19,7 +19,7 @@ from tests.fabric.services.world import HeardNudge, ran, sample
 
 @pytest.fixture
 def run_id(actor, small):
-    """A run that nobody has taken up."""
+    """A run that no worker has claimed."""
     return run_start(
         store=wiring.store(), nudge=HeardNudge(), actor=actor, fabric=small, text="What do the notes say?"
     ).run_id

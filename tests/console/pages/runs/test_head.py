@@ -1,4 +1,4 @@
-"""What a run's header and its cost say of child runs and of reviews that nobody answers."""
+"""A run's header and its cost speak of child runs and of reviews without an answer."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def told(queued):
 
 @pytest.fixture
 def looping(actor):
-    """A run that ended with a loop, about which its fabric asks nobody."""
+    """A run that ended with a loop, about which its fabric asks no person."""
     source = SMALL.replace("name: small", "name: looping").replace(
         "    provider: scripted\n", "    provider: scripted\n    options: {script: tool_loop}\n"
     )

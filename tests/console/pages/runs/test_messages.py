@@ -1,4 +1,4 @@
-"""Saying something on a run's page: a form where somebody would read it, the message with what became of it, and nothing lost where it is refused."""
+"""A member writes on a run's page: a form where an agent would read it, the message with what became of it, and nothing lost where it is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def started(actor, fabric):
 
 @pytest.fixture
 def run_id(actor, talking):
-    """A run that nobody has taken up, whose workers will take turns."""
+    """A run that no worker has claimed, whose workers will take turns."""
     return started(actor, talking)
 
 

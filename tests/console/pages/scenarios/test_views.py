@@ -52,7 +52,7 @@ def listed(response):
 
 @pytest.fixture
 def vera(owner):
-    """Somebody who is no operator."""
+    """A member who is no operator."""
     return signed_in(member("vera"))
 
 
@@ -239,7 +239,7 @@ def test_every_mistake_is_listed_by_line_and_what_was_written_stays(browser, sma
     answer = browser.post(f"{PAGE}/new", {"source": wrong})
     shown = text(answer)
     assert answer.status_code == 422
-    assert "3 things are not as they should be. Not saved." in shown
+    assert "Not saved: 3 problems." in shown
     assert "Line 12, disturbance.0.role: 'finaliser' is none of" in shown
     assert wrong in unescape(answer.content.decode())
     assert not StoredScenario.objects.exists()

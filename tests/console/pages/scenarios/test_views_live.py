@@ -34,7 +34,7 @@ def worker():
 
 
 def hidden(page):
-    """What the form that begins it would send."""
+    """Return what the form that begins it would send."""
     html = page.content.decode()
     form = re.search(r'<form class="card" method="post" action="([^"]+)".*?</form>', html, flags=re.DOTALL)
     sent = {}

@@ -165,7 +165,7 @@ def test_a_stranger_sees_no_frame(db):
 
 
 def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_num_queries):
-    """Who looks, their groups, their workspace; what is counted, the drill stop, the workspace's name, workers, runs that wait."""
+    """One query each: the viewer, their groups, their workspace; the counts, the drill stop, the workspace's name, workers, runs that wait."""
     queued(actor, small)
     frame = Frame(RequestFactory().get("/"))
     frame.request.user = User.objects.get()

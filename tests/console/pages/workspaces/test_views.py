@@ -39,7 +39,7 @@ def test_an_owner_sets_it_and_sees_it_as_it_was_set(browser, actor):
     assert browser.post(PAGE, GIVEN).status_code == 302
     assert stands(actor) == READ
     page = browser.get(PAGE).content.decode()
-    assert "Version 1 of the policy holds" in page
+    assert "Version 1 of the policy is in force" in page
     for text in (
         "http:pay.example.com/*\ncallable:refund",
         "https://api.openai.com:443 20.00/day 300.50/month",
@@ -55,7 +55,7 @@ def test_an_owner_sets_it_and_sees_it_as_it_was_set(browser, actor):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"run_usd": "a lot"}, "cannot be read. Give an amount of dollars"),
+        ({"run_usd": "a lot"}, "Money of a run: &#x27;a lot&#x27; cannot be read. Give an amount of dollars"),
         ({"limit_turns": "-1"}, "is too large or below zero"),
         ({"keys": "https://api.openai.com"}, "has no cap"),
         ({"keys": "https://api.openai.com 20/week"}, "is no cap"),
@@ -77,4 +77,4 @@ def test_who_comes_second_is_told(browser, actor):
     browser.post(PAGE, GIVEN)
     answer = browser.post(PAGE, GIVEN | {"run_usd": "1"})
     assert (answer.status_code, stands(actor)) == (409, READ)
-    assert "Version 1 of the policy stands" in answer.content.decode()
+    assert "Version 1 of the policy is in force" in answer.content.decode()

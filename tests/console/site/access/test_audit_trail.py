@@ -1,4 +1,4 @@
-"""Whatever changes something, and whatever is refused, is in the audit stream: who, by what, from where, what came of it."""
+"""The audit stream has each change and each refusal: who, by what, from where, what came of it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.audit import folds as audit_folding
 from fabric.services.audit.folds import STRANGERS_MAX, folds_flush
 from fabric.services.people.sign_in.attempts import sign_in_failed
-from tests.console import test_rights
-from tests.console.changing import CHANGING
-from tests.console.test_rights import DOORS, World, changes, world
+from tests.console.site.access import test_rights
+from tests.console.site.access.changing import CHANGING
+from tests.console.site.access.test_rights import DOORS, World, changes, world
 from tests.fabric.services.world import ran
 from tests.people import member, signed_in, token_of
 
@@ -38,7 +38,7 @@ def test_every_act_and_every_address_that_changes_something_is_in_a_table():
 
 @pytest.mark.parametrize("door", DOORS)
 def test_what_is_done_at_each_address_is_recorded(door: str, world: World):
-    """Each address is asked by somebody who may; what is taken leaves a record of one of the acts that its row names."""
+    """A member with the right asks each address; what is taken leaves a record of one of the acts that its row names."""
     wrong, driven = [], 0
     # After signing out nothing else is asked; a breaker that others open would keep a question from being asked.
     asked = sorted(changes(door).items(), key=lambda one: (one[0] == "logout", one[0] not in CHANGING))
@@ -93,7 +93,7 @@ def test_a_missing_scope_and_a_token_that_is_none_are_recorded(owner):
     for _ in range(2):
         assert stranger.get("/api/v1/runs").status_code == 401
     ((line, told),) = lines("caller_refused")
-    assert (line.actor, line.subject, told["origin"]["by"]) == ("nobody", "api-runs", "nobody")
+    assert (line.actor, line.subject, told["origin"]["by"]) == ("unknown", "api-runs", "unknown")
     assert "secret-of-somebody" not in str(told)
 
 
@@ -118,7 +118,7 @@ def test_sign_ins_that_fail_are_counted_by_name_and_address_and_hold_no_password
     for name in ("owner", "owner", "hunter2-typed-as-name"):
         Client(HTTP_HOST="127.0.0.1").post("/login", {"name": name, "password": "sesame-sesame"})
     first, second = lines("sign_in_failed")
-    assert (first[0].actor, first[0].subject, second[0].subject) == ("nobody", "owner", "unknown")
+    assert (first[0].actor, first[0].subject, second[0].subject) == ("unknown", "owner", "unknown")
     assert first[0].address == "127.0.0.1"
     assert first[1]["how"] == "password"
     assert "sesame" not in str((first[1], second[1]))

@@ -1,4 +1,4 @@
-"""Who may call: tokens and their scopes, browsers and their CSRF tokens, and nobody else."""
+"""Callers: tokens with their scopes, browsers with their CSRF tokens, and no others."""
 
 from __future__ import annotations
 

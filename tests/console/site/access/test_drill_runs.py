@@ -1,4 +1,4 @@
-"""Runs of drills under the addresses of runs: seen by whoever may see the workspace, changed by nobody, in no list of real runs, and nobody else's."""
+"""Runs of drills under the addresses of runs: members of the workspace see them, no member changes them, no list of real runs and no other workspace has them."""
 
 from __future__ import annotations
 

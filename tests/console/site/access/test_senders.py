@@ -1,4 +1,4 @@
-"""Who sends a large body is asked by its head; and what 24 strangers with 25 MB each take of the real server's memory."""
+"""The server asks the sender of a large body by its head; 24 strangers with 25 MB each take a bounded part of its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fabric.core.people.scopes import PREFIX, Scope
 from fabric.services.people.tokens import token_create, token_revoke
 from tests.console.bad_clients import LARGE, SENDERS, posted
 from tests.console.live.sockets import cookie_of
-from tests.console.web_servers import serving
+from tests.console.serving import serving
 
 GROWN_MAX = 64 * 1024 * 1024
 

@@ -13,7 +13,7 @@ LIMIT = 1000
 
 
 def post(chunks, *, declared=None, limit=LIMIT, who=None, path="/start"):
-    """What is sent back for a body in chunks, and how many bytes of it the application got."""
+    """Return what is sent back for a body in chunks, and how many bytes of it the application got."""
     got = 0
     sent = []
     pending = [

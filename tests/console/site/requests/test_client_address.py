@@ -1,4 +1,4 @@
-"""Whose request it is: a header that anybody can write is believed as far as trusted proxies wrote it."""
+"""The server believes a header that anybody can write as far as trusted proxies wrote it."""
 
 import pytest
 from django.test import RequestFactory

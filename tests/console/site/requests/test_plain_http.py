@@ -63,7 +63,7 @@ def test_localhost_is_no_name_for_anybody_else(host, peer, headers):
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 @pytest.mark.parametrize("host", [PUBLIC, "127.0.0.1"])
 def test_whoever_watches_is_answered(path, host):
-    """Probes of an orchestrator come in the clear, from a node, by a name that is nobody's."""
+    """Probes of an orchestrator come in the clear, from a node, by a name that the program does not know."""
     assert asked(host, ELSEWHERE, path).status_code == 200
 
 

@@ -20,7 +20,7 @@ from console.site.requests.slow_clients import BODY_S, HEAD_S, SPARE, ImpatientP
 from console.web_server import SERVED
 from tests.console.bad_clients import SLOW, Slow
 from tests.console.launch.started_processes import PATIENCE_S
-from tests.console.web_servers import WebServer, serving
+from tests.console.serving import WebServer, serving
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ class Hasty(ImpatientProtocol):
 
 
 async def application(scope, receive, send):
-    """An answer that takes a while and comes in parts; one that is large; a body that is read late; a socket that nobody speaks on."""
+    """An answer that takes a while and comes in parts; one that is large; a body that is read late; a socket without a word on it."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})

@@ -1,4 +1,4 @@
-"""How often somebody may ask: counted exactly, by who it is, and given back by the minute."""
+"""A caller's requests are counted exactly, by who it is, and given back by the minute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _few(settings):
 
 
 def in_one_minute(scene):
-    """What a scene gave that did not lie across the turn of a minute, when all are counted anew."""
+    """Return what a scene gave that did not lie across the turn of a minute, when all are counted anew."""
     while True:
         cache.clear()
         began = int(time.time() // WINDOW_S)

@@ -44,7 +44,7 @@ _FONT = {"Type": "Font", "Subtype": "Type1", "BaseFont": "Helvetica", "Encoding"
 
 
 def written(one: PdfWriter) -> bytes:
-    """What a writer writes."""
+    """Return what a writer writes."""
     out = BytesIO()
     one.write(out)
     return out.getvalue()

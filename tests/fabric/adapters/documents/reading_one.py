@@ -1,4 +1,4 @@
-"""What is read of a file, or the sentence why it is not."""
+"""A reader reads a file, or says in a sentence why it does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabric.adapters.documents.outcome import FileReading, UnreadableFile
 
 
 def read(data: bytes, name: str = "file") -> FileReading:
-    """What stands in a file."""
+    """Return what stands in a file."""
     return read_file(name, data, time.monotonic() + 60)
 
 

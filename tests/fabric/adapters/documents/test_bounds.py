@@ -108,7 +108,7 @@ BUSY = cache(lambda: files.busy_page(3_000_000))
 
 
 def read(seconds=60.0):
-    """What is said of a file that is not read."""
+    """Return what is said of a file that is not read."""
     with pytest.raises(UnreadableFile) as caught:
         read_file("slow.pdf", BUSY(), time.monotonic() + seconds)
     return caught.value
@@ -188,7 +188,7 @@ def test_only_so_many_read_at_once_and_the_next_one_is_told_to_come_back():
 
 
 def bounds_of(pid):
-    """What the kernel lets a process have: memory, seconds of processor time, size of a file."""
+    """Return what the kernel lets a process have: memory, seconds of processor time, size of a file."""
     memory, seconds = resource.prlimit(pid, resource.RLIMIT_AS)[0], resource.prlimit(pid, resource.RLIMIT_CPU)[1]
     return memory, seconds, resource.prlimit(pid, resource.RLIMIT_FSIZE)
 

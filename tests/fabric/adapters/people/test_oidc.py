@@ -1,4 +1,4 @@
-"""A provider of identities that lies, or sends what is not for us: nobody is signed in by it. The truth is in tests/peers/test_oidc.py."""
+"""A provider of identities lies, or sends what is not for us: it signs no person in. The truth is in tests/peers/test_oidc.py."""
 
 from __future__ import annotations
 

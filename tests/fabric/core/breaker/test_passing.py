@@ -57,7 +57,7 @@ class Clock:
 
 
 class Rows:
-    """One store, and whoever is named asks it."""
+    """One store, which the named callers ask."""
 
     def __init__(self):
         self.clock = Clock()

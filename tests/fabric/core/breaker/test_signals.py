@@ -1,4 +1,4 @@
-"""What opens a breaker, at the boundary; which call may pass; what a refused one is answered."""
+"""Signals open a breaker, at the boundary; some calls may pass; a refused one is answered."""
 
 from collections import Counter
 

@@ -17,7 +17,7 @@ ARGS = {"q": "x"}
 
 
 def told(world):
-    """What the model read of its calls, in its last request."""
+    """Return what the model read of its calls, in its last request."""
     return [json.loads(message.text) for message in world.requests[-1].messages if message.role == "tool"]
 
 

@@ -120,7 +120,7 @@ def test_once_it_was_passed_on_others_may_stop_it():
 
 
 def passed_on():
-    """A screening review for which nobody came in three quarters of its time."""
+    """A screening review without an answer in three quarters of its time."""
     tree = {"unsafe_output": {"batch": {"rungs": [{"reaction": "escalate", "with": ["block"]}]}}}
     script = {"worker": [READS, BOOKS, summary()], "find": gives(f"Free. {ORDER}"), "book": gives({"id": "b-1"})}
     world = ran(desk(table=tree), script, tier=Tier.BATCH, people=PEOPLE).wait(86_400 * 0.8)

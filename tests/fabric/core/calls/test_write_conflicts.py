@@ -233,7 +233,7 @@ def test_where_the_last_write_wins_the_answers_order_decides_and_not_who_comes_b
 
 
 def test_a_key_that_is_not_known_yet_may_be_any():
-    """What stands after it in the answer waits for it, whatever it comes to; another memory's does not."""
+    """Each later call on that memory waits for it, whatever it comes to; another memory's does not."""
     shelf = Slow()
     wave = asks(
         write("name", "k", "seed"),

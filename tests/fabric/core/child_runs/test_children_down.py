@@ -1,4 +1,4 @@
-"""What reaches child runs and what comes of it: cancel, crashes, deadlines, replans, limits, people, nesting."""
+"""A child run takes cancels, crashes, deadlines, replans, limits, people and nesting from above."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_a_nested_fan_out_may_be_cut_again_and_a_cancel_reaches_the_last_of_them
     assert len(list(descendants(family, "root"))) == len(family.children)
 
 
-# -- inputs that nobody waits for ------------------------------------------------------------------------------------
+# -- inputs that no run waits for ------------------------------------------------------------------------------------
 
 
 def test_a_childs_end_that_nobody_waits_for_is_recorded_and_changes_nothing() -> None:

@@ -27,9 +27,9 @@ from fabric.core.state.run import Run
 from fabric.core.values.fingerprint import ZERO_HASH
 from fabric.core.values.flow import Stage
 from fabric.core.values.taxonomy import Cause, Evidence, Tier
+from tests.fabric.core.events.samples import FACTS, sample
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
-from tests.fabric.core.samples import FACTS, sample
 from tests.fabric.core.scripts import asks, fails, planned, scored, summary
 
 each = pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.kind)

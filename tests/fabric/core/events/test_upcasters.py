@@ -17,9 +17,6 @@ from fabric.core.values.flow import FORMAT, Stage, StageOutcome
 from fabric.core.values.units import JSON
 from tests import event_shapes
 
-RELEASED = frozenset({1})
-"""As it is from 1.0.0 on."""
-
 
 def test_every_shape_is_written_down():
     assert event_shapes.wrong(event_shapes.recorded(), event_shapes.current()) == []
@@ -50,7 +47,7 @@ def changed(change: Callable[[JSON], JSON]) -> dict[str, JSON]:
     ],
 )
 def test_a_released_shape_that_changed_is_said_with_what_to_do(change, sentence):
-    [found] = event_shapes.wrong(event_shapes.recorded(), changed(change), RELEASED)
+    [found] = event_shapes.wrong(event_shapes.recorded(), changed(change))
     assert sentence in found
 
 
@@ -66,7 +63,7 @@ def test_nothing_changes_what_a_release_wrote(monkeypatch, tmp_path):
     known = changed(lambda shape: {"actor": shape["actor"]}) | {"event forgotten 1": {"format": 1, "shape": {}}}
     file.write_text(json.dumps(known))
     with pytest.raises(SystemExit, match="event cancel_accepted has another shape under version 1"):
-        event_shapes.write(RELEASED)
+        event_shapes.write()
     assert event_shapes.recorded() == known
     event_shapes.write(frozenset())
     assert event_shapes.recorded() == event_shapes.current()
@@ -75,7 +72,7 @@ def test_nothing_changes_what_a_release_wrote(monkeypatch, tmp_path):
 def test_a_new_kind_is_said_with_what_to_do():
     known = event_shapes.recorded()
     del known["input decision_made 1"]
-    [found] = event_shapes.wrong(known, event_shapes.current(), RELEASED)
+    [found] = event_shapes.wrong(known, event_shapes.current())
     assert found.startswith("input decision_made version 1 is new: raise FORMAT in fabric/core/values/flow.py")
 
 
@@ -87,7 +84,7 @@ def test_a_choice_more_is_another_shape():
 def test_the_formats_of_both_lists_agree():
     now = event_shapes.current()
     now["event run_ended 1"] = {**now["event run_ended 1"], "format": 7}
-    [found] = event_shapes.wrong(event_shapes.recorded(), now, RELEASED)
+    [found] = event_shapes.wrong(event_shapes.recorded(), now)
     assert found == "event run_ended version 1 came with format 1, and SINCE says 7: correct it"
 
 

@@ -81,7 +81,7 @@ def test_a_call_that_fails_before_anything_was_done_begins_anew():
 
 
 def test_a_fork_after_a_failed_call_makes_that_call_and_no_tool_again():
-    """In interactive nobody is asked: the run has failed, and a fork goes on from its last event."""
+    """In interactive no person is asked: the run has failed, and a fork goes on from its last event."""
     failed = ran(lone(), {"worker": [*THREE, *[DOWN] * 3]})
     assert failed.end.state is RunState.FAILED
     fork = forked(failed, len(failed.events), {"worker": [summary("Done.")]}).go()
@@ -102,7 +102,7 @@ def test_a_fork_begins_a_branch_anew_that_failed_of_what_it_did():
 
 
 def test_a_fork_begins_a_branch_anew_that_changed_the_world():
-    """What it did is undone where its run failed, so nothing may stand there as done."""
+    """The engine undoes its work where its run failed, so nothing may stand there as done."""
     failed = ran(
         lone(tool={"effect": "irreversible", "approval": "waived", "deviation": "a test"}),
         {"worker": [*THREE, *[DOWN] * 3]},

@@ -1,4 +1,4 @@
-"""What the tests of graphs share: graphs in few words, and conversations played on them."""
+"""The tests of graphs share graphs in few words, and conversations played on them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sets(**values: Any) -> Writes:
 def folded(
     on: TransitionGraph, happenings: Iterable[Happening], state: State | None = None, registry: Registry = BUILT_IN
 ) -> list[FoldResult]:
-    """What came of each of several happenings, one after the other."""
+    """Return what came of each of several happenings, one after the other."""
     state, found = state or open_conversation(on), []
     for one in happenings:
         found.append(fold(on, state, one, registry))
@@ -63,7 +63,7 @@ def decided(on: TransitionGraph, *happenings: Happening, registry: Registry = BU
 
 
 def speakers(on: TransitionGraph, turns_max: int = 50) -> tuple[list[str], str]:
-    """Who speaks, one after the other, where nobody calls anything, and why it ends; empty: it had not ended."""
+    """The speakers, one after the other, where no agent calls anything, and why it ends; empty: it had not ended."""
     state, spoken = open_conversation(on), list[str]()
     while state.expected is not None and len(spoken) < turns_max:
         spoken.append(state.expected)

@@ -48,7 +48,7 @@ def test_a_round_robin_takes_exactly_as_many_turns_as_it_may():
 
 
 def _triage(*, ends_first: bool):
-    """A context variable that nobody clears sends everything to bob; another rule ends it after bob spoke."""
+    """A context variable that no agent clears sends everything to bob; another rule ends it after bob spoke."""
     sticky = rule(ContextEquals(key="route", value="security"), "bob")
     ends = rule(FromSpeaker(agent="bob"), Terminate(reason="handled"))
     return graph(*((ends, sticky) if ends_first else (sticky, ends)), max_turns=9)

@@ -1,4 +1,4 @@
-"""What is refused at publication, and what is proved of rules: "never" is checked against conversations that are played."""
+"""Publication refuses rules, and proves some of them: "never" is checked against conversations that are played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a critic is shown of a document that is longer than its prompt takes: quotes always, then the nearest, no more than fits, the same each time."""
+"""A critic reads of a long document the quotes always, then the nearest passages, no more than fits, the same each time."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def fabric(
 
 
 def by_model(**answers: Script) -> dict[str, Script]:
-    """What each model answers, one after the other; the last one for good."""
+    """Return what each model answers, one after the other; the last one for good."""
     queues = {name: list(given) if isinstance(given, (list, tuple)) else [given] for name, given in answers.items()}
 
     def answer(command: Any) -> Any:
@@ -60,7 +60,7 @@ def by_model(**answers: Script) -> dict[str, Script]:
 
 
 def asked(world: World) -> list[str]:
-    """Whom each model call went to, in order."""
+    """Return whom each model call went to, in order."""
     return [fact.target for fact in world.of(ev.CallIssued) if fact.call == "model"]
 
 
@@ -68,7 +68,7 @@ DOWN = fails(Cause.SERVER_ERROR, "overloaded")
 
 
 def test_a_model_that_stands_in_is_put_in_place_with_the_last_events_that_a_run_may_hold():
-    """Whatever a run may hold at most: what the ladder found to apply is carried out, and the run ends as a run does."""
+    """The engine carries out what the ladder found to apply, at any cap of the run, and the run ends as a run does."""
     whole = ran(fabric(), by_model(small=DOWN, other=summary()), prices=PRICES)
     [swapped] = [event.seq for event in whole.events if event.fact.kind == "model_changed"]
     ends = set()

@@ -152,7 +152,7 @@ def test_where_every_stand_in_has_an_open_breaker_the_rung_is_skipped():
 
 
 def test_a_breaker_of_the_agent_that_names_no_model_stands_before_stand_ins_too():
-    """It lets nobody of the agent pass; one that says *model* means them."""
+    """It lets no call of the agent pass; one that says *model* means them."""
     per_agent = {"preset": "endpoint", "scope": "agent"}
     for on_open, shut in (("none", ("other",)), ("model", ())):
         world = behind("agent:fabric-1:worker", breakers=[per_agent | {"on_open": on_open}], table=ONCE)

@@ -1,4 +1,4 @@
-"""Handing over what is stuck below: a team to whoever stands above its lead, a branch of a slice within it."""
+"""The engine hands over what is stuck below: a team to the agent above its lead, a branch of a slice within it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HANDED = {tier: {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "a
 
 
 def with_lead(**more: Any) -> tuple[FabricSpec, FabricSpec]:
-    """Two levels with somebody above the root's leads, and nobody above their workers."""
+    """Two levels with an agent above the root's leads, and none above their workers."""
     made = spec(
         roles=("aggregator", "critic"),
         tools=(),

@@ -1,4 +1,4 @@
-"""What tests of cost velocity share: a policy, what was spent, and how that is judged."""
+"""Tests of cost velocity share a policy, what was spent, and how that is judged."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def at_work(done: int, out: int, *, agent: str = "worker", **fields) -> Run:
 
 
 def branches(*costs: int) -> State:
-    """What branches cost, one call each, a minute apart."""
+    """Return what branches cost, one call each, a minute apart."""
     state = State()
     for branch, cost in enumerate(costs):
         key = f"{step_id(Stage.FAN_OUT, branch, 0, 0)}.t1"

@@ -1,4 +1,4 @@
-"""What the deadlock monitor sees of a journal, and what follows in each tier (docs/specification/decision-table.md)."""
+"""The deadlock monitor sees patterns in a journal, and each tier's cell follows (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 

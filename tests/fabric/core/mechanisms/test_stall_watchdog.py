@@ -1,4 +1,4 @@
-"""min(30 min, half the stage deadline) without an event is a stall; what somebody else ends is none (docs/specification/protections.md)."""
+"""min(30 min, half the stage deadline) without an event is a stall; what another mechanism ends is none (docs/specification/protections.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may answer: the tables of roles are total, and the one rule says yes and no where it should."""
+"""The tables of roles are total, and the one rule says yes and no about an answerer where it should."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Where roles hold, and what somebody sees who has none in the whole workspace."""
+"""Roles hold at places, and a member sees these alone who has no role in the whole workspace."""
 
 from __future__ import annotations
 

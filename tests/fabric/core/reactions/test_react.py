@@ -1,4 +1,4 @@
-"""What each reaction does, cell by cell where it matters, with the events that explain it (docs/specification/decision-table.md)."""
+"""Each reaction does its work, cell by cell where it matters, with the events that explain it (docs/specification/decision-table.md)."""
 
 from __future__ import annotations
 

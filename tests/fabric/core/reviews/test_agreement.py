@@ -1,4 +1,4 @@
-"""Whoever is asked answers and nobody else, two where the fabric asks for two, and an edit is a proposal of its own (docs/specification/reviews.md)."""
+"""The people whom a review asks answer and no others, two where the fabric asks for two, and an edit is a proposal of its own (docs/specification/reviews.md)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules of tools (docs/specification/agent-step.md): before which calls a person is asked, what a rule may name, and that what nobody can say is asked."""
+"""Rules of tools (docs/specification/agent-step.md): before which calls a person is asked, what a rule may name, and that a rule without a value asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot work is refused when a fabric is read, with the path of the field that says it."""
+"""A fabric that cannot work is refused when it is read, with the path of the field that says it."""
 
 from __future__ import annotations
 

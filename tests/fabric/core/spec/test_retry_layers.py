@@ -112,7 +112,7 @@ def test_every_ladder_of_a_layered_fabric_ends_as_its_cell_does():
 
 
 def test_a_wait_stands_in_front_of_the_failover_or_where_there_is_none_in_its_own_cell():
-    """What an author wrote into a cell is in its ladder, once."""
+    """The ladder has each rung that an author wrote into a cell, once."""
     cell = {
         "rungs": [{"reaction": "wait_for_breaker", "times": 1}, {"reaction": "abort"}],
         "deviation": "It is waited.",

@@ -179,7 +179,7 @@ def sliced(**fields: JSON) -> JSON:
 
 
 def by_part(**said: Any) -> Any:
-    """What is said to the n-th brief, ``part_N``, in the order in which they go out; to all others that something was found."""
+    """Return what is said to the n-th brief, ``part_N``, in the order in which they go out; to all others that something was found."""
     keys: list[str] = []
 
     def answer(command: Any) -> Any:

@@ -158,7 +158,7 @@ def test_the_state_of_a_fork_folds_from_its_own_journal():
 
 
 def test_a_fork_keeps_what_each_round_of_a_slice_brought():
-    """What a fan-out comes to refers to the rounds one by one: a slice with a gap has two."""
+    """A fan-out's result refers to the rounds one by one: a slice with a gap has two."""
     asked = {
         "schema_grounding_fail": ASKED,
         "provider_failure": {t: {"rungs": [{"reaction": "surface"}]} for t in Tier},
@@ -189,7 +189,7 @@ def test_a_fork_keeps_what_each_round_of_a_slice_brought():
 
 
 def fork_of(first: Run, point: ForkPoint) -> dict[int, dict[int, str]]:
-    """What the slices of a fork brought, by branch."""
+    """Return what the slices of a fork brought, by branch."""
     fact = ev.RunForked(
         origin_run_id=first.id,
         origin_seq=first.seq,

@@ -11,7 +11,7 @@ from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import asks, call, gives, planned, summary
 from tests.fabric.core.stages.test_forks import entered_at, forked, forks_at
-from tests.fabric.core.test_judge_runs import ACCEPTS, GROUNDED, judged, prompts_of
+from tests.fabric.core.stages.test_judge_runs import ACCEPTS, GROUNDED, judged, prompts_of
 
 LOOKS = {
     "planner": [planned(2), planned(2)],

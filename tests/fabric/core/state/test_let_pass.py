@@ -1,4 +1,4 @@
-"""A person lets a call go on that was stopped as a loop or as a standstill: a poll that nobody declared (docs/specification/reviews.md)."""
+"""A person lets a call go on that was stopped as a loop or as a standstill: a poll that no author declared (docs/specification/reviews.md)."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_process_that_dies_after_the_approval_changes_nothing():
 
 
 def test_nor_does_one_that_dies_before_it_whatever_order_the_model_wrote_in():
-    """What was found stands in the order of what was looked at: that of the bytes, not of the answer."""
+    """Findings stand in the order of what was looked at: that of the bytes, not of the answer."""
     written = json.dumps({"text": f"The key is {KEY}.", "citations": [f"{KEY}.md"]})
     world = asked_about(guarded("fan_in", roles=("planner", "aggregator")), {"aggregator": say(written)})
     assert len(world.of(ev.ReviewOpened)[0].reason.split(";")) > 1, "there is an order"
@@ -149,7 +149,7 @@ def test_one_decision_about_what_a_child_said_holds_in_its_parent_too():
 
 
 def in_turn(*said):
-    """What the whole family's workers say, one after another; then that something was found."""
+    """Return what the whole family's workers say, one after another; then that something was found."""
     left = list(said)
     return lambda command: left.pop(0) if left else summary("Found.")
 

@@ -13,12 +13,12 @@ from fabric.core.state.context import compile_spec
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from fabric.runtime.ports.journal import Document
+from tests.fabric.core.calls.test_guardrail_runs import SECRET, guarded, said
+from tests.fabric.core.engine.test_policy_runs import cause_of, forbidding
 from tests.fabric.core.fabrics import PRICES, agent, lone, plan, spec, tree
 from tests.fabric.core.family_scenes import household
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import HANGS, asks, call, say, summary
-from tests.fabric.core.test_guardrail_runs import SECRET, guarded, said
-from tests.fabric.core.test_policy_runs import cause_of, forbidding
 
 TOTAL = {
     "type": "object",
@@ -37,7 +37,7 @@ FITS, MISFITS = typed({"total": 40}), typed({"total": "forty", "lines": [1]})
 
 
 def data_of(world, name):
-    """What of the prompts of an agent speaks of data, the wanted shape aside."""
+    """Return what of the prompts of an agent speaks of data, the wanted shape aside."""
     texts = [one.text for request in world.requests if request.agent == name for one in request.messages]
     return [line for text in texts for line in text.splitlines() if line.startswith("Data: ")]
 

@@ -1,4 +1,4 @@
-"""Irreversible calls: last in their wave, after a person's word, never again when nobody knows; skipped in unwinding, and said."""
+"""Irreversible calls: last in their wave, after a person's word, never again while their outcome is unknown; skipped in unwinding, and said."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_an_edit_that_does_not_fit_is_ignored_with_its_reason_and_the_review_sta
 
 
 def test_an_edit_meets_the_protections_again():
-    """The third equal call is the third one, whoever wrote its arguments."""
+    """The third equal call is the third one, with arguments of any author."""
     first = [asks(call("pay", f"call-{n}", room=n)) for n in (1, 2, 3)]
     desk = Desk()
     world = World(travel(), {"worker": [*first, summary()], "pay": gives("done")}).start()

@@ -25,8 +25,11 @@ from fabric.core.workspace_policy.policy import WorkspacePolicy
 from fabric.providers.openai_compatible import Endpoint, OpenAICompatible
 from simulator.endpoint import ScriptedEndpoint, Step, cut_stream, html, refusal
 from tests.fabric.core.bookings import Desk, at_the_desk, booking, go, travel
+from tests.fabric.core.calls.test_persona_runs import BOTH, DENYING
+from tests.fabric.core.calls.test_persona_runs import fabric as denied
 from tests.fabric.core.calls.test_screening import BOOKS, READS
 from tests.fabric.core.calls.test_screening import found as instructed
+from tests.fabric.core.child_runs.test_spawn_caps import tree as household_of
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.family_member import Member
 from tests.fabric.core.graph.factories import round_robin
@@ -35,9 +38,6 @@ from tests.fabric.core.ladders.test_ladder import SAME
 from tests.fabric.core.recollections import WRITE as WRITES_NOTES
 from tests.fabric.core.recollections import remembering, started
 from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, gives, planned, say, scored, summary
-from tests.fabric.core.test_persona_runs import BOTH, DENYING
-from tests.fabric.core.test_persona_runs import fabric as denied
-from tests.fabric.core.test_spawn_caps import tree as household_of
 from tests.fabric.core.tills import Till
 from tests.fabric.core.told import T0
 from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule, talks

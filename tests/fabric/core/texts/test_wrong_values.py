@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from fabric.core.texts.wrong_values import describe_wrong_value
 
@@ -21,6 +21,7 @@ class Row(BaseModel):
     number: float = Field(default=1.0, gt=0, lt=1_000, allow_inf_nan=False)
     flag: bool = False
     text: str = Field(default="aa", min_length=2, max_length=4)
+    word: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = "a"
     kind: Literal["a", "b"] = "a"
     items: list[int] = Field(default=[], max_length=2)
     inner: Inner = Inner()
@@ -43,6 +44,7 @@ class Row(BaseModel):
         ("text", "", "is empty; give it a value"),
         ("text", "a", "'a' is too short; at least 2 characters"),
         ("text", "a" * 70, f"'{'a' * 56}... is too long; at most 4 characters"),
+        ("word", " ", "' ' is too short; at least 1 character"),
         ("kind", "c", "'c' is none of a, b"),
         ("items", 3, "3 is no list"),
         ("items", [1, 2, 3], "a list has 3 items; at most 2"),

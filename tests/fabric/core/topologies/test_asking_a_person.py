@@ -38,7 +38,7 @@ def asking(server: str = "") -> Answer:
 
 
 def asked(server: str = "") -> World:
-    """A run in batch whose first speaker asks a person, and fails where nobody answers."""
+    """A run in batch whose first speaker asks a person, and fails where no person answers."""
     fabric = graph(rule(FAILED, "bob"), topology=TWO, tools=("look",), agents={"alice": {"tools": ["look"]}})
     script: dict[str, Any] = {
         **SAYS,

@@ -1,4 +1,4 @@
-"""Context variables that others than the speaker's own tool write: what a tool's result says, and somebody outside (docs/specification/topologies.md; S4)."""
+"""Context variables that others than the speaker's own tool write: a tool's result, and a caller outside (docs/specification/topologies.md; S4)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_it_is_lost_with_the_turn_that_called_it():
     assert contexts(world)[0] == {"outcome": "fail", "failure_class": "deterministic"}
 
 
-# -- somebody outside --------------------------------------------------------------------------------------------------
+# -- a caller outside --------------------------------------------------------------------------------------------------
 
 
 def test_what_somebody_outside_writes_flags_the_turn_in_flight():

@@ -10,16 +10,16 @@ from pydantic import ValidationError
 from fabric.core import events as ev
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, FailureType, Tier
+from tests.fabric.core.engine.test_policy_runs import forbidding
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import HANGS, fails, say, summary
-from tests.fabric.core.test_policy_runs import forbidding
 from tests.fabric.core.topologies.fabrics import hierarchy, team, under
 
 TEXT = "\n"
 
 
 def debate(*sides, rounds=2, fan_in=None, **fields):
-    """A debate of those sides, ``rounds`` long, between whoever else ``fields`` name."""
+    """A debate of those sides, ``rounds`` long, between the agents that ``fields`` name."""
     topology = {"kind": "debate", "workers": list(sides or ("ann", "bob")), "rounds": rounds}
     for name in ("judge", "critics", "aggregator", "handover"):
         if name in fields:
@@ -315,7 +315,7 @@ def test_a_turn_that_is_run_again_is_given_the_same_and_may_choose_the_same():
 
 @pytest.mark.parametrize(("spawned", "ends"), [(4, RunState.COMPLETED), (3, RunState.ABORTED)])
 def test_whoever_would_be_one_agent_too_many_gets_no_turn(spawned, ends):
-    # Both sides, and whoever takes over from one of them: of three there is no place left for the judge.
+    # Both sides, and the agent that takes over from one of them: of three there is no place left for the judge.
     rungs = {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "surface"}]}
     table = {"schema_grounding_fail": {"interactive": rungs}}
     bad = [say(f"No JSON, for {why}.") for why in ("one reason", "another", "a third", "none at all")]

@@ -7,14 +7,14 @@ import pytest
 from fabric.core import events as ev
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Tier
+from tests.fabric.core.engine.test_policy_runs import forbidding
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import summary
-from tests.fabric.core.test_policy_runs import forbidding
 from tests.fabric.core.topologies.test_debate import GONE, debate, heard, speaks, verdict
 
 
 def grudging(rungs, *sides, **fields):
-    """A debate of one round in which no grudge may be passed on: those rungs for one that is, and a person for a debate that lacks somebody."""
+    """A debate of one round in which no grudge may be passed on: those rungs for one that is, and a person for a debate that lacks a side."""
     table = {"unsafe_output": rungs, "schema_grounding_fail": ["escalate"]}
     denied = forbidding(
         "output", 'context has payload && context.payload has text && context.payload.text like "*grudge*"'
@@ -70,7 +70,7 @@ def test_a_vote_is_given_nothing_of_a_proposal_that_was_taken_back():
     ("votes", "told"), [("baa", "b won with 1 of 1 votes (b 1)"), ("cab", "b won with 1 of 2 votes")]
 )
 def test_votes_for_a_proposal_that_was_taken_back_do_not_count(votes, told):
-    """What a gate finds in it is found once all have voted."""
+    """A gate's findings in it come once all have voted."""
     given = dict(zip("abc", votes, strict=True))
     script = {name: of_turns([verdict(vote)], summary(f"{name}'s own.")) for name, vote in given.items()}
     script["a"] = of_turns([verdict(given["a"])], summary("An old grudge."))

@@ -67,7 +67,7 @@ def test_from_any_event_what_was_said_is_kept_and_only_what_was_not_is_asked_for
 
 
 def test_what_was_said_after_something_that_is_said_anew_is_said_anew():
-    """The critic is asked again, and answers: whoever goes by that goes by something else than in the origin."""
+    """The critic is asked again, and answers: an agent that goes by that goes by something else than in the origin."""
     fabric, script = KEPT["a debate without its critic"]
     first = ended(fabric, script)
     world = forked(first, passed_at(first) - 1, {**script, "eve": summary("No.")}).go()
@@ -117,7 +117,7 @@ def test_parts_that_do_not_say_yet_which_brief_they_are_go_by_their_titles():
 
 
 def test_a_graph_begins_its_conversation_anew():
-    """Who speaks next goes by what was called in a turn, and of that an output says nothing."""
+    """The next speaker follows from the calls of a turn, and of those an output says nothing."""
     first = ended(of_graph(sequence(["alice", "bob", "carol"])), TALKS)
     for seq in forks_at(first):
         world = forked(first, seq, TALKS).go()

@@ -296,7 +296,7 @@ def test_a_hub_whose_worker_asks_for_more_each_time_is_a_stuck_supervisor(tier, 
 
 
 def test_a_fix_and_verify_loop_ends_by_its_failures_and_no_deadlock():
-    """S1's loop: whoever fixes says the same each lap, and the tests fail for another reason each time."""
+    """S1's loop: the agent that fixes says the same each lap, and the tests fail for another reason each time."""
     failed = {"kind": "outcome_is", "outcome": "fail"}
     rules = (rule({"kind": "from_speaker", "agent": "alice"}, "bob"), rule(failed, "alice"), rule("always", END))
     fabric = graph(*rules, topology={"max_turns": 40}, limits={"max_node_visits": 4})

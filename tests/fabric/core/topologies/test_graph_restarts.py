@@ -163,7 +163,7 @@ def test_turns_and_visits_go_on_counting():
 
 
 def test_without_a_turn_that_came_back_since_there_is_no_answer():
-    """What alice said before the conversation began anew does not count: it is closed before anybody has come back."""
+    """Alice's words before the conversation began anew do not count: it is closed before anybody has come back."""
     fabric = goes_round(most=3)
     world = ran(fabric, {"alice": [summary("First."), *down(1)], "bob": DOWN})
     assert spoken(world) == ["alice", "bob", "alice"]

@@ -1,4 +1,4 @@
-"""What tokens cost: by their side, by their kind, rounded up, never less than they may be billed."""
+"""Tokens cost by their side, by their kind, rounded up, never less than they may be billed."""
 
 from dataclasses import fields
 

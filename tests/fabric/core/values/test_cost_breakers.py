@@ -1,4 +1,4 @@
-"""A circuit breaker that counts what is spent too fast: it opens at the trip, and stands in nobody's way who spends less (docs/specification/breakers.md)."""
+"""A circuit breaker that counts what is spent too fast: it opens at the trip, and does not stop runs that spend less (docs/specification/breakers.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What S0 "Fabric Flow" claims of each stage, whatever the topology, and of two of its limits: whole runs."""
+"""S0 "Fabric Flow" makes claims of each stage, in any topology, and of two of its limits: whole runs show them."""
 
 from __future__ import annotations
 

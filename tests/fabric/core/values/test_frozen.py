@@ -11,7 +11,7 @@ from fabric.core import events as ev
 from fabric.core.mechanisms import ORDER
 from fabric.core.state.run import CallRecord, Pending, Run, Step, Turn
 from fabric.core.values.frozen import replace
-from tests.fabric.core.samples import sample
+from tests.fabric.core.events.samples import sample
 
 VALUES = [Run("run-1"), Turn("ref", "output"), CallRecord("c", "look", "h"), *(module.State() for module in ORDER)]
 VALUES += [Pending(sample(ev.CallIssued), 0), *(sample(kind) for kind in get_args(ev.Fact))]

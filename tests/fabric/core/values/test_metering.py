@@ -1,4 +1,4 @@
-"""What a model call is charged, for each way in which endpoints count."""
+"""A model call is charged, for each way in which endpoints count."""
 
 from typing import Any
 

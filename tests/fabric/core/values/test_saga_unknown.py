@@ -1,4 +1,4 @@
-"""Calls that change the world and whose outcome nobody knows: reconciled or asked about, never sent again blindly."""
+"""Calls that change the world and whose outcome is unknown: reconciled or asked about, never sent again blindly."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_or_with_what_comes_on_standard_input(actor, call, settings, monkeypatch
 
 
 class Typing(io.TextIOWrapper):
-    """What a person types at a terminal, to its end."""
+    """A person's input at a terminal, to its end."""
 
     def isatty(self) -> bool:
         return True
@@ -225,7 +225,7 @@ class Typing(io.TextIOWrapper):
 
 @pytest.mark.parametrize("typed", [False, True], ids=["from a file", "at a terminal"])
 def test_an_edit_without_a_digest_shows_both_versions_and_decides_nothing(actor, call, tmp_path, monkeypatch, typed):
-    """Whoever types the payload has ended the input that an answer would come on."""
+    """A person who types the payload has ended the input that an answer would come on."""
     text = '{"to": "Ana", "usd": 41}'
     payload = "-" if typed else written(tmp_path, text)
     if typed:

@@ -1,4 +1,4 @@
-"""`run`, `decide` and `explain` look at a whole family: what a team's member asks is asked of whoever follows the run (docs/specification/reviews.md)."""
+"""`run`, `decide` and `explain` look at a whole family: a review of a team's member is shown to the person who follows the run (docs/specification/reviews.md)."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ BRIEF = "{agent: %s, title: Part, instructions: Do it.}"
 
 
 def team(workers: str) -> str:
-    """A fabric in which each lead has a team of one, who wants to pay somebody."""
+    """A fabric in which each lead has a team of one, who wants to pay a supplier."""
     names = workers.split(", ")
     leads = "".join(f"  - {{name: {name}, model: script, instructions: Lead.}}\n" for name in names)
     inner = "      topology:\n        planner: planner\n        workers: [reader]\n"

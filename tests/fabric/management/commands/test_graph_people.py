@@ -1,4 +1,4 @@
-"""A person's gate of Fabro end to end: imported, published, asked by `run`, answered by `decide`; a context variable that somebody writes from outside."""
+"""A person's gate of Fabro end to end: imported, published, asked by `run`, answered by `decide`; a context variable that a person writes from outside."""
 
 from __future__ import annotations
 

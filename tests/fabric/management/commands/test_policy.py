@@ -67,7 +67,7 @@ def test_it_takes_the_place_of_the_version_that_was_named_and_of_no_other(actor,
     policy_set(actor=actor, policy=WHOLE, expect=0)
     done = command("policy", "--set", written("{}"), "--expect", "0")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("version 1 of the policy stands, and another was expected")
+    assert done.err.startswith("version 1 of the policy is in force, and another was expected")
     assert command("policy", "--set", written("{}"), "--expect", "1").code == 0
     assert standing_policy(actor.workspace_id).number == 2
 

@@ -18,7 +18,7 @@ TABLE = "decision_table:\n"
 
 @dataclass(frozen=True)
 class Row:
-    """What is changed in a good fabric, and what has to be said of it: the field, and words of the reason and the remedy."""
+    """A change in a good fabric, and what has to be said of it: the field, and words of the reason and the remedy."""
 
     sentence: str
     old: str

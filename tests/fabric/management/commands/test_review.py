@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.models import FollowUpClosure, Review, ReviewClaim, Run
+from fabric.models import FollowUpClosure, Review, ReviewAssignment, Run
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.reviews.assignments import review_claim
 from tests.fabric.management.console import command
@@ -45,7 +45,9 @@ def test_the_list_says_who_has_what(item, ana):
     assert " [ana until " in line
     assert command("review", "list", "--tab", "mine").out == "There is nothing here.\n"
     told = command("review", "list", "--json", "--fabric", "doubtful").last
-    assert [(one["id"], one["claim"]["holder"], one["may_answer"]) for one in told["items"]] == [(item.id, "ana", True)]
+    assert [(one["id"], one["assignment"]["holder"], one["may_answer"]) for one in told["items"]] == [
+        (item.id, "ana", True)
+    ]
     assert command("review", "list", "--text", "nowhere").out == "There is nothing here.\n"
 
 
@@ -66,12 +68,12 @@ def test_the_next_is_taken_let_go_and_claimed(item):
     assert f"manage.py decide {item.id}" in done.err
     assert command("review", "release", item.id).out == f"Item {item.id} is released.\n"
     assert command("review", "release", item.id).out == f"Item {item.id} was not claimed by you.\n"
-    assert command("review", "claim", item.id, "--json").last["claim"]["holder"] == "owner"
+    assert command("review", "claim", item.id, "--json").last["assignment"]["holder"] == "owner"
 
 
 def test_what_lapsed_is_taken_over_and_says_so(item, ana):
     review_claim(actor=ana, review_id=item.id)
-    ReviewClaim.objects.update(lease_until=1)
+    ReviewAssignment.objects.update(lease_until=1)
     assert command("review", "claim", item.id).out.endswith(" UTC, taken over from ana.\n")
 
 
@@ -97,7 +99,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
 
 
 def test_in_somebody_elses_hand_it_is_neither_claimed_nor_decided(item, ana):
-    Review.objects.update(barred="\ncleo\n")  # Somebody else started it, so that both may answer.
+    Review.objects.update(barred="\ncleo\n")  # A third person started it, so that both may answer.
     review_claim(actor=ana, review_id=item.id)
     for words in (("review", "claim", item.id), ("decide", item.id, "approve", "--digest", item.digest)):
         done = command(*words)

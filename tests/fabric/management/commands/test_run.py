@@ -1,4 +1,4 @@
-"""`run`: hosts the run where nobody else does, reports it truthfully, refuses bad input with one sentence."""
+"""`run` hosts the run where no worker does, reports it truthfully, and refuses bad input with one sentence."""
 
 import pytest
 

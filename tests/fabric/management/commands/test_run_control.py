@@ -14,7 +14,7 @@ from tests.fabric.services.world import TALKING, HeardNudge, ran
 
 @pytest.fixture
 def queued(store, actor, small):
-    """A run that nobody has taken up."""
+    """A run that no worker has claimed."""
     return run_start(store=store, nudge=HeardNudge(), actor=actor, fabric=small, text="What do the notes say?").run_id
 
 

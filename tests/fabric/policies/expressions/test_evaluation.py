@@ -24,7 +24,7 @@ DOUBLED = "['x']" + ".map(a, a + a)" * 60 + "[0] == ''"
 
 
 def gave(expression: str, about=None, **given) -> Evaluated:
-    """What an expression over a payload gives."""
+    """Return what an expression over a payload gives."""
     return evaluate(compile_program(expression), expression, about or {"payload": {}}, **given)
 
 

@@ -135,6 +135,6 @@ def test_what_does_not_compile_is_named_with_its_path(group, path, said):
 
 
 def test_time_grows_with_the_text_alone():
-    """What makes a backtracking engine take years: here it ends, and finds nothing."""
+    """A text on which a backtracking engine takes years ends here, and the rule finds nothing."""
     pattern = {"name": "a", "pattern": "(a+)+b"}
     assert compiled.scans([GuardrailGroup(patterns=(pattern,))])["plan"]("a" * 200_000) == []

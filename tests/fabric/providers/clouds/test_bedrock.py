@@ -122,7 +122,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 
 def signed(answer: Step, *, to: Any = None, key: str = "", **spec: Any) -> tuple[Any, list[Any], str]:
-    """What comes of one call, the requests that the operator's endpoint had, and its authority."""
+    """Return what comes of one call, the requests that the operator's endpoint had, and its authority."""
 
     async def go(own: ScriptedEndpoint) -> Any:
         port = BEDROCK.port(own, key, sign_in=AwsSignIn(), gate=Gate.trust_hosts([to.authority] if to else []))

@@ -83,7 +83,7 @@ def test_calls_and_results_go_out_without_ids():
 def signed(
     sign_in: SignIn, *, answers: int = 1, to: Any = None, key: str = "", **spec: Any
 ) -> tuple[list[Any], list[Any]]:
-    """What comes of calls that are made at once, and the requests that the operator's endpoint had."""
+    """Return what comes of calls that are made at once, and the requests that the operator's endpoint had."""
 
     async def go(own: ScriptedEndpoint) -> list[Any]:
         port = VERTEX.port(own, key, sign_in=sign_in, gate=Gate.trust_hosts([to.authority] if to else []))

@@ -141,7 +141,7 @@ OPTIONS = [(name, option) for name, one in NAMED.items() for option in sorted(on
 
 
 def body_of(spoken: Spoken, history: Any, *, schema: bool, stream: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """What its adapter writes."""
+    """Return what its adapter writes."""
     protocol, streams = spoken.protocol, stream and bool(spoken.streams_at)
     asked = request(
         model=spoken.spec(options=options),

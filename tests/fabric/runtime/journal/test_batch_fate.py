@@ -1,4 +1,4 @@
-"""What became of a batch whose answer was lost, and which events count as progress: both are tables."""
+"""A writer finds the fate of a batch whose answer was lost, and which events count as progress: both are tables."""
 
 from __future__ import annotations
 

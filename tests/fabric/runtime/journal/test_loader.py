@@ -16,7 +16,7 @@ from fabric.runtime.journal.snapshots import build_snapshot
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, fails, planned, scored, summary
-from tests.fabric.runtime.journals import claimed, rechained, stored
+from tests.fabric.runtime.claimed_runs import claimed, rechained, stored
 
 SCRIPT: dict[str, Any] = {
     "planner": [fails(), planned(2)],

@@ -1,4 +1,4 @@
-"""What the tables beside the journal show."""
+"""The tables beside the journal show what the journal says."""
 
 from __future__ import annotations
 

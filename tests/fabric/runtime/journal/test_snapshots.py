@@ -33,7 +33,7 @@ from simulator.rules.facts.journals import state_bytes
 from tests.fabric.core.fabrics import agent, spec, tree
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, call, fails, planned, say, scored, summary
-from tests.fabric.runtime.journals import claimed, stored
+from tests.fabric.runtime.claimed_runs import claimed, stored
 
 SCRIPT: dict[str, Any] = {
     "planner": [fails(), planned(2)],

@@ -160,7 +160,7 @@ def test_an_answer_to_another_review_is_left_for_the_run_for_as_long_as_that_may
 
 
 def test_a_journal_that_lost_what_ended_its_quarantine_is_put_away_anew():
-    """Its last word is missing, so whoever is asked must be asked again: the review that can be read was answered."""
+    """Its last word is missing, so its reviewers must be asked again: the review that can be read was answered."""
     shelf = quarantined()
     whole = shelf.claimed().rows
     shelf.decide("approve")
@@ -242,7 +242,7 @@ def test_of_two_answers_the_first_counts():
 @pytest.mark.parametrize("stop", [CancelRequested, TerminateRequested])
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_who_wants_it_stopped_is_heard_although_the_quarantine_was_ended_at_the_same_time(verb, stop):
-    """A parent that lets its child go says so once: thrown away, the child would go on for nobody."""
+    """A parent that lets its child go says so once: thrown away, the child would go on for no parent."""
     shelf = quarantined()
     shelf.decide(verb)
     shelf.put(stop(input_id="stop", actor="parent", reason="enough"))
@@ -319,7 +319,7 @@ def test_other_reviews_are_withdrawn_when_it_ends():
 
 @pytest.mark.parametrize("snapped", [False, True])
 def test_what_it_holds_of_shared_budgets_is_charged_at_worst_when_it_ends_where_it_stands(snapped):
-    """Its worker may live on, and nobody else would ever settle that."""
+    """Its worker may live on, and no other would ever settle that."""
     till = Till(caps={"fabric:fabric-1": 1_000_000})
     fabric = lone(budget={"fabric_hour_usd_micros": 1_000_000})
     script = {"worker": [asks(), HANGS], "look": gives()}

@@ -17,7 +17,7 @@ SEED = "17" * 32
 
 @dataclass
 class Audited:
-    """What the tests verify."""
+    """The tests verify this world."""
 
     actor: Actor
     signer: Signer

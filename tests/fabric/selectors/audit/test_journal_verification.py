@@ -55,7 +55,7 @@ def test_pages_of_any_size_say_the_same(site, monkeypatch):
 
 @contextmanager
 def rolled_back():
-    """What is done in the block did not happen."""
+    """Undo what is done in the block."""
     with transaction.atomic():
         undo = transaction.savepoint()
         try:
@@ -96,7 +96,7 @@ def test_damage_is_named_with_its_run_and_event(site, run, change, found, words)
 
 
 def rewritten(run, seq, **changes):
-    """A journal that was changed by somebody who knows how it is chained: all hashes and the row agree."""
+    """A journal that an attacker changed who knows how it is chained: all hashes and the row agree."""
     from fabric.core.values.fingerprint import ZERO_HASH, event_hash
 
     head = ZERO_HASH
@@ -130,7 +130,7 @@ def test_an_end_that_was_cut_off(site, run):
     with unguarded():
         Event.objects.filter(run_id=run, seq=last).delete()
     assert said(site) == [("gap", run, last), ("covered_missing", run, last)]
-    # By somebody who mends the row too.
+    # By an attacker who mends the row too.
     before = Event.objects.get(run_id=run, seq=last - 1)
     Run.objects.filter(id=run).update(last_seq=last - 1, head_hash=before.hash)
     assert said(site) == [("covered_missing", run, last)]

@@ -1,4 +1,4 @@
-"""What a version changed: by path and name, each place once, nothing that a run would not notice."""
+"""A comparison names what a version changed: by path and name, each place once, nothing that a run would not notice."""
 
 from __future__ import annotations
 

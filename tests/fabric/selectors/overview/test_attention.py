@@ -1,4 +1,4 @@
-"""What needs attention: each kind is found, the worst stands first, and what is in order is left alone."""
+"""The overview finds each kind of trouble, puts the worst first, and leaves alone what is in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page's frame shows, in one query each."""
+"""Every page's frame shows its counts, in one query each."""
 
 from __future__ import annotations
 

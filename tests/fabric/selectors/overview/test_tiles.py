@@ -160,7 +160,7 @@ def test_a_fabric_that_needs_a_model_is_no_first_step(actor):
 
 @pytest.mark.parametrize("ask", [states, spend, workers])
 def test_questions_are_answered_from_an_index(actor, small, ask):
-    """Whatever scans the table of runs would be slow with a million of them, and the page asks once a second."""
+    """A query that scans the table of runs would be slow with a million of them, and the page asks once a second."""
     run_row(actor, small, "running", incarnation="w-1")
     run_row(actor, small, "completed", ended=1)
     worker_row("w-1")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fabric.models import FollowUpClosure, Review, ReviewClaim
+from fabric.models import FollowUpClosure, Review, ReviewAssignment
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.errors import Refused
 from fabric.selectors.reviews import queue as review_queue
@@ -65,7 +65,7 @@ def test_what_waits_and_nobody_has_due_first(actor, ana, ben, three):
     assert ids(queue_page(ben, Tab.UNCLAIMED)) == []
     review_claim(actor=ana, review_id=three[1].id)
     assert ids(queue_page(actor, Tab.UNCLAIMED)) == [three[0].id, three[2].id]
-    ReviewClaim.objects.update(lease_until=1)
+    ReviewAssignment.objects.update(lease_until=1)
     assert ids(queue_page(actor, Tab.UNCLAIMED)) == [one.id for one in three]
 
 
@@ -74,7 +74,7 @@ def test_what_somebody_has_in_hand_is_theirs_while_the_lease_holds(actor, ana, t
     (row,) = queue_page(ana, Tab.MINE).rows
     assert (row.review.id, row.holder, row.may, row.why_not) == (three[1].id, "ana", True, "")
     assert ids(queue_page(actor, Tab.MINE)) == []
-    ReviewClaim.objects.update(lease_until=1)
+    ReviewAssignment.objects.update(lease_until=1)
     assert ids(queue_page(ana, Tab.MINE)) == []
 
 
@@ -100,7 +100,7 @@ def test_what_one_has_agreed_to_waits_for_a_second_person(actor, ana, three):
 def test_what_is_ones_own_is_neither_counted_nor_picked_next(actor, ana, three, column):
     Review.objects.filter(id=three[0].id).update(**{column: "ana" if column == "proposed_by" else "\nana\n"})
     assert [reviews_waiting(one).n for one in (actor, ana)] == [3, 2]
-    assert review_claim_next(actor=ana).claim.review_id == three[1].id
+    assert review_claim_next(actor=ana).assignment.review_id == three[1].id
     row = next(row for row in queue_page(ana, Tab.OPEN).rows if row.review.id == three[0].id)
     assert row.may
     assert row.why_not.startswith("ana ")

@@ -1,4 +1,4 @@
-"""What to do about a run, by the cause of its reason."""
+"""A page advises what to do about a run, by the cause of its reason."""
 
 from __future__ import annotations
 

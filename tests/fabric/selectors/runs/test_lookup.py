@@ -17,7 +17,7 @@ from tests.unguarded import unguarded
 
 @pytest.fixture
 def started(store, nudge, actor, small) -> list[str]:
-    """Seven runs that nobody has begun; the middle five of one instant."""
+    """Seven runs that no worker has begun; the middle five of one instant."""
     ids = [run_start(store=store, nudge=nudge, actor=actor, fabric=small, text=f"Request {n}").run_id for n in range(7)]
     Run.objects.filter(id__in=ids[1:6]).update(created_at=1_800_000_000_000_000)
     Run.objects.filter(id=ids[0]).update(created_at=1_700_000_000_000_000)

@@ -255,7 +255,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.done.set()
 
     def _go_on(self):
-        """Whether everything was read of an answer of 64 MB."""
+        """Return True if everything was read of an answer of 64 MB."""
         try:
             for _ in range(1_000):
                 self.wfile.write(b"x" * 65_536)

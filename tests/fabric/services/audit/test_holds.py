@@ -1,4 +1,4 @@
-"""What a legal hold covers is removed in no way: by hand, by a memory's own retention, or by tidying."""
+"""A legal hold protects contents from every removal: by hand, by a memory's own retention, or by tidying."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def raises(code: str, match: str):
         (None, EYES, ("interactive",)),
         (EYES, SMALL, ("interactive",)),
         (SMALL, EYES, ("interactive",)),
-        # A tier that no run can ask for has nobody's eyes.
+        # A tier that no run can ask for has no second pair of eyes.
         (None, EYES.replace("title:", "tiers: {allowed: [batch], default: batch}\ntitle:"), ()),
         (EYES, SMALL.replace("title:", "tiers: {allowed: [batch], default: batch}\ntitle:"), ("interactive",)),
     ],
@@ -138,7 +138,7 @@ def test_nobody_agrees_to_what_they_were_not_shown(actor, ana, ben, eyes, digest
 
 
 def test_a_draft_that_was_changed_since_stays(ana, ben, eyes):
-    """What the command asked for is not what the draft says."""
+    """The command's request differs from the draft."""
     drafts.draft_of_fabric(actor=ana, name=eyes)
     asked = change_request_open(actor=ana, source=OTHER)
     drafts.draft_change(actor=ana, name=eyes, step=0, edits=[PutEdit(("title",), "Mine")], what="title")

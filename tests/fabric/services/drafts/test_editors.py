@@ -1,4 +1,4 @@
-"""Who has an editor open: seen by the others, and forgotten."""
+"""A person with an open editor is seen by the others, and forgotten after a while."""
 
 from __future__ import annotations
 

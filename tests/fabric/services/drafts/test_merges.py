@@ -1,4 +1,4 @@
-"""What was published while a draft was being written comes into it by path."""
+"""A draft takes in by path what was published while it was being written."""
 
 from __future__ import annotations
 

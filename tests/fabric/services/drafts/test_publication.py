@@ -128,7 +128,7 @@ def test_what_both_changed_is_chosen(actor, ana, name, side, stands):
     assert read_yaml(after.text).value["title"] == stands
     with raises(
         "conflict", "there is nothing to undo"
-    ):  # Or the draft would take back, unasked, what somebody else published.
+    ):  # Or the draft would take back, unasked, what a colleague published.
         drafts.draft_undo(actor=ana, name=name, step=after.step)
 
 
@@ -159,7 +159,7 @@ def test_who_may_not_publish_does_not(ana, name):
 
 
 def test_what_is_published_twice_is_published_once(ana, name):
-    """Whoever is second finds that the draft is gone, and publishes nothing twice."""
+    """The second author finds that the draft is gone, and publishes nothing twice."""
     step = put(ana, name, ("title",), "Once")
     draft_publish(actor=ana, name=name, step=step)
     with raises("not_found", "has no draft"):

@@ -110,7 +110,7 @@ THIRD = SMALL.replace("A small fabric", "The best fabric")
 
 
 class TestExpected:
-    """Who says which revision they have seen publishes over no other."""
+    """An author who says which revision they have seen publishes over no other."""
 
     @pytest.mark.parametrize(("expect", "stands"), [(0, "revision 1 published"), (2, "revision 1 published")])
     def test_another_one_is_a_conflict_and_nothing_is_stored(self, actor, small, expect, stands):

@@ -1,4 +1,4 @@
-"""Publishing the samples: what is not there yet, and nothing that somebody changed."""
+"""`samples_publish` publishes samples that are not there yet, and replaces none that a person changed."""
 
 from fabric.selectors.fabrics.lookup import fabric_get, fabrics_list
 from fabric.services.fabrics.revisions import fabric_publish

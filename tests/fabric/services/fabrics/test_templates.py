@@ -1,4 +1,4 @@
-"""Templates: each is a fabric that can be published as it stands, by whoever is here, with whatever model is here."""
+"""Each template is a fabric that any author can publish as it stands, with any model that is here."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ CALLS = st.one_of(
     st.fixed_dictionaries({"tool": TOOLS, "finish": st.sampled_from(["enough", ""])}),
 )
 WHOSE = st.sampled_from(["expected"] * 8 + [*PEOPLE, "mallory"])
-"""Mostly whoever is expected, as we have it: a step is a real one where the other has it so too."""
+"""Mostly the expected speaker, as we have it: a step is a real one where the other has it so too."""
 STEPS = st.lists(
     st.one_of(
         st.fixed_dictionaries({"kind": st.just("text"), "speaker": WHOSE}),
@@ -141,7 +141,7 @@ def _used(call: dict[str, Any]) -> ToolUse:
 
 
 def played(case: dict[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """What became of each step here, in the form of the peer, and the steps with the names of who was expected filled in."""
+    """Return what became of each step here, in the form of the peer, and the steps with the names of who was expected filled in."""
     read = ag2_read(channel(case))
     state, told, steps = open_conversation(read.graph, read.context), list[Any](), list[dict[str, Any]]()
     for drawn in case["steps"]:

@@ -32,7 +32,7 @@ def opened(case):
 
 
 def events(calls):
-    """What an agent's stream holds after a round of these calls."""
+    """Return what an agent's stream holds after a round of these calls."""
     found = []
     for n, call in enumerate(calls):
         found.append(ToolCallEvent(id=f"call-{n}", name=call["tool"], arguments="{}"))
@@ -56,7 +56,7 @@ def envelope(step, graph, people):
 
 
 def played(case):
-    """What became of each step: refused, or who speaks next and why it is closed."""
+    """Return what became of each step: refused, or who speaks next and why it is closed."""
     metadata, graph = opened(case), TransitionGraph.loads(case["graph"])
     ADAPTER.validate_create(metadata)
     state, closed, told = ADAPTER.initial_state(metadata), "", []

@@ -26,7 +26,7 @@ class AG2:
         return self
 
     def ask(self, case: dict[str, Any]) -> Any:
-        """What AG2 does with a case."""
+        """Return what AG2 does with a case."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()

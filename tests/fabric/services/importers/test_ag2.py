@@ -165,7 +165,7 @@ def test_what_somebody_registered_stays_so_and_is_refused_where_it_is_not_regist
 
 
 def test_a_handoff_to_nobody_is_an_error_here():
-    """AG2 1.2.1 would expect somebody to speak who never can."""
+    """AG2 1.2.1 would expect a speaker who never can."""
     found = decided(
         ag2_read(_graph(initial_speaker="a"), participants=["a", "b"]).graph, packet("a", handing("t", "zoe"))
     )

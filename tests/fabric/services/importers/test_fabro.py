@@ -42,7 +42,7 @@ FAIL = NodeOutcome.FAIL
 
 
 def after(read, node, key="tests", value=None, **fields):
-    """Who speaks after a turn of a node, or why it ends."""
+    """Return who speaks after a turn of a node, or why it ends."""
     state = open_conversation(read.graph.model_copy(update={"initial_speaker": node}))
     found = fold(read.graph, state, packet(node, writes=sets(**{key: value}), **fields)).state
     return found.expected or found.close_reason

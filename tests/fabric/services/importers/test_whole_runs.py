@@ -33,7 +33,7 @@ def wrong(what: str) -> Any:
 
 
 def played(text: str, **scripts: Script) -> World:
-    """A run of the imported file; whoever has no script says something new in each turn."""
+    """A run of the imported file; an agent without a script says something new in each turn."""
     found = graph_read(text)
     talks = {name: [summary(f"{name} knows {one}.") for one in TOPICS] for name in found.topology["workers"]}
     return ran(team(found.topology, **found.policy), {**talks, **scripts})

@@ -64,7 +64,7 @@ def headers(run_id):
 
 
 def everything_about(run_id):
-    """What every table says that names the run."""
+    """Return what every table says that names the run."""
     found = []
     with connection.cursor() as cursor:
         for table, key in (
@@ -196,7 +196,7 @@ def test_it_is_answered_from_indexes(actor, decided, django_assert_max_num_queri
 
 
 def test_the_same_answer_again_is_still_the_same_answer(actor, decided, store, nudge):
-    """What was said is gone; who said what is not."""
+    """The words are gone; the names of those who said them are not."""
     retention_set(actor=actor, days=1)
     retention_apply(now=2**62)
     item = Review.objects.get(run_id=decided.id)

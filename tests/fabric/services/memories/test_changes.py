@@ -1,4 +1,4 @@
-"""What people do to a fabric's memories: looked at, deleted with a reason, erased when their time has come."""
+"""People look at a fabric's memories, delete them with a reason, and have them erased when their time has come."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is erased of what fabrics remember, and which entries leave the ledger after that."""
+"""Retention erases what fabrics remember, and some entries leave the ledger after that."""
 
 import json
 

@@ -97,7 +97,7 @@ def test_what_changed_meanwhile_is_refused_and_neither_logged_nor_told(actor, se
 
 
 def test_the_row_itself_decides_whose_change_it_takes(actor, seen):
-    """What the service found may be over when it writes."""
+    """The breaker that the service found may be over when it writes."""
     assert breakers._change(seen.scope, seen.kind, 0, TRIPPED)
     assert not breakers._change(seen.scope, seen.kind, 0, STOPPED)
     assert not breakers._change(seen.scope, seen.kind, 2, STOPPED)

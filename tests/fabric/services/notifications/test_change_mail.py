@@ -1,4 +1,4 @@
-"""Members are mailed of changes of fabrics: whoever may agree that one waits, its author what became of it; once each, and nobody in vain."""
+"""Members get mail about changes of fabrics: those who may agree when one waits, its author when it is decided; once each, and none in vain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox is filled from the journal: for each event and target one row, whoever reads how often."""
+"""The outbox is filled from the journal: for each event and target one row, by however many readers."""
 
 import json
 import threading

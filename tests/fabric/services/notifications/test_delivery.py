@@ -1,4 +1,4 @@
-"""What waits is sent: once where all goes well, under one key where it does not, and never by two at a time."""
+"""A waiting notification is sent once where all goes well, under one key where it does not, and never by two at a time."""
 
 import json
 import threading
@@ -188,7 +188,7 @@ class Died(BaseException):
 
 
 def test_a_worker_that_dies_after_sending_leaves_it_to_the_next_under_the_same_key(run_id, hook, target):
-    """At least once: nobody can tell a message that was taken from one that was not, but by the receiver's word."""
+    """At least once: only the receiver's word tells a message that was taken from one that was not."""
     post = post_to(target)
 
     def send_and_die(to, message):

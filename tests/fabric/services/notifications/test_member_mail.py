@@ -42,7 +42,7 @@ def person(name, *roles, email=None, **more):
 
 @pytest.fixture
 def people(actor):
-    """Who may answer, and who may not or cannot be mailed."""
+    """Members who may answer, and those who may not or cannot be mailed."""
     notify()
     person("ana", "reviewer")
     person("cleo", "viewer")

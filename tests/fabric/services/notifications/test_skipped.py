@@ -1,4 +1,4 @@
-"""What is over before it is sent: a review that is not open any more calls nobody to it, and says why."""
+"""A notification is over before it is sent: a closed review calls no person to it, and says why."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What somebody made ends with their membership, and what exceeds the rights that are left ends with a role (docs/specification/roles.md)."""
+"""A removed member loses all ways in that they made; a lost role ends what exceeds the rights that are left (docs/specification/roles.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made_by_bea() -> dict[str, str]:
 
 
 def comes_back(made: dict[str, str]) -> list[str]:
-    """By what of it somebody still comes in."""
+    """By what of it a person still comes in."""
     found = [name for name in ("own", "robots") if not isinstance(token_use(made[name]), str)]
     try:
         invitation_find(made["invitation"])

@@ -1,4 +1,4 @@
-"""Which roles the operator's table has for somebody whom a provider tells of, and whose mail address keeps them out."""
+"""The operator's table gives roles to a person whom a provider sends, and a mail address keeps some out."""
 
 from __future__ import annotations
 

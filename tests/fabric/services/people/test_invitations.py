@@ -96,7 +96,7 @@ def test_a_name_or_a_password_that_cannot_be_taken_leaves_the_link_as_it_is(acto
 
 
 def test_a_link_does_not_tell_who_has_an_account(actor):
-    """Whatever is against a name is said in one sentence; and the tenth such name is the link's last, so that nobody goes through a list of names."""
+    """One sentence says what is against a name; the tenth such name is the link's last, so that no guest goes through a list of names."""
     member("vera", "viewer")
     member("gone", "viewer")
     Member.objects.filter(name="gone").update(removed_at=1)
@@ -121,7 +121,7 @@ def test_who_has_an_account_joins_with_it_and_a_member_does_not(actor):
 
 
 def test_the_trail_says_who_invited_whom(actor):
-    """Whoever invites may accept it and invent a person: that is seen here."""
+    """An inviter may accept it and invent a person: that is seen here."""
     known, new = (invitation_create(actor=actor, roles=["viewer"]) for _ in range(2))
     invitation_accept(token=new.token, name="rosa", password=PASSWORD)
     invitation_join(token=known.token, user=User.objects.create_user("sam"))

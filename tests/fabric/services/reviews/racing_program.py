@@ -59,7 +59,7 @@ class Race:
         raise AssertionError("the runs did not come to rest")
 
     def all_together(self, reviews: list[Any], act: Callable[[Any, Any], Any]) -> list[list[Any]]:
-        """What each person was told of each review: all of them go for one review at the same moment, one review after the other."""
+        """Return what each person was told of each review: all of them go for one review at the same moment, one review after the other."""
         from django.db import connection
 
         from fabric.services.errors import Refused
@@ -87,7 +87,7 @@ class Race:
 
 def claims(race: Race, fabrics: dict[str, str], _number: int) -> Any:
     """Everybody claims, then everybody takes over what has lapsed: how many got it, and what the row counts."""
-    from fabric.models import ReviewClaim
+    from fabric.models import ReviewAssignment
     from fabric.services.reviews.assignments import Claimed, review_claim
 
     reviews = race.reviews(fabrics["doubtful"], ROUNDS)
@@ -96,27 +96,27 @@ def claims(race: Race, fabrics: dict[str, str], _number: int) -> Any:
     for lease in (1, 2):
         told = race.all_together(reviews, act)
         found.append([sum(isinstance(one, Claimed) for one in column) for column in told])
-        holders = dict(ReviewClaim.objects.values_list("review", "holder"))
+        holders = dict(ReviewAssignment.objects.values_list("review", "holder"))
         for review, column in zip(reviews, told, strict=True):
             (taken,) = [one for one in column if isinstance(one, Claimed)]
-            assert holders[review.id] == taken.claim.holder
-        assert {*ReviewClaim.objects.values_list("lease", flat=True)} == {lease}
-        ReviewClaim.objects.update(lease_until=1)
+            assert holders[review.id] == taken.assignment.holder
+        assert {*ReviewAssignment.objects.values_list("lease", flat=True)} == {lease}
+        ReviewAssignment.objects.update(lease_until=1)
     return found
 
 
 def nexts(race: Race, fabrics: dict[str, str], _number: int) -> Any:
     """Everybody asks for the next one: how many got one, how many different ones those are, and how many reviews there were."""
-    from fabric.models import Review, ReviewClaim
+    from fabric.models import Review, ReviewAssignment
     from fabric.services.reviews.assignments import review_claim_next
 
-    ReviewClaim.objects.all().delete()
+    ReviewAssignment.objects.all().delete()
     Review.objects.filter(decided_at=None).update(decided_at=1, verb="reject", decided_by="nobody")
     found = []
     for number in (PEOPLE, PEOPLE - 5):
         race.reviews(fabrics["doubtful"], number)
         told = race.at_once([partial(review_claim_next, actor=person) for person in race.people])
-        taken = [one.claim.review_id for one in told if one is not None]
+        taken = [one.assignment.review_id for one in told if one is not None]
         found.append([len(taken), len(set(taken)), number])
         Review.objects.filter(decided_at=None).update(decided_at=1, verb="reject", decided_by="nobody")
     return found

@@ -1,4 +1,4 @@
-"""Who may answer, with what, and under which circumstances: refused before anything is sent, each with its own sentence."""
+"""A person answers within their rights: each other answer is refused before anything is sent, with its own sentence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from fabric.core.values.units import US
-from fabric.models import Inbox, Review, ReviewClaim
+from fabric.models import Inbox, Review, ReviewAssignment
 from fabric.runtime.ports.batch_parts import names_text
-from fabric.selectors.reviews.assignments import find_claim
+from fabric.selectors.reviews.assignments import find_assignment
 from fabric.selectors.reviews.lookup import get_review, list_open_reviews
 from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import fabric_publish
@@ -126,27 +126,27 @@ class TestClaims:
     def test_somebody_elses_hand_refuses_with_who_and_until_when(self, decide, ana, item):
         review_claim(actor=ana, review_id=item.id)
         error = refused(decide, item)
-        assert (error.code, error.field) == ("conflict", "claim")
+        assert (error.code, error.field) == ("conflict", "assignment")
         assert "ana has claimed item " in error.message
 
     def test_a_lease_that_has_lapsed_hinders_nobody(self, decide, ana, item):
         review_claim(actor=ana, review_id=item.id)
-        ReviewClaim.objects.update(lease_until=1)
+        ReviewAssignment.objects.update(lease_until=1)
         assert decide(item).created
 
     def test_ones_own_is_let_go_with_the_answer(self, decide, actor, item):
-        lease = review_claim(actor=actor, review_id=item.id).claim.lease
-        assert decide(item, claim_lease=lease).created
-        assert not find_claim(actor, item.id).live
+        lease = review_claim(actor=actor, review_id=item.id).assignment.lease
+        assert decide(item, assignment_lease=lease).created
+        assert not find_assignment(actor, item.id).live
 
     def test_an_answer_under_a_lease_that_is_over_is_refused(self, decide, actor, ana, item):
-        lease = review_claim(actor=actor, review_id=item.id).claim.lease
-        ReviewClaim.objects.update(lease_until=1)
-        others = review_claim(actor=ana, review_id=item.id).claim.lease
+        lease = review_claim(actor=actor, review_id=item.id).assignment.lease
+        ReviewAssignment.objects.update(lease_until=1)
+        others = review_claim(actor=ana, review_id=item.id).assignment.lease
         review_release(actor=ana, review_id=item.id, lease=others)
-        error = refused(decide, item, claim_lease=lease)
-        assert (error.code, error.field) == ("conflict", "claim")
-        assert "you have lost the claim of item" in error.message
+        error = refused(decide, item, assignment_lease=lease)
+        assert (error.code, error.field) == ("conflict", "assignment")
+        assert "you have lost the assignment of item" in error.message
         assert decide(item).created
 
 
@@ -216,7 +216,7 @@ def test_an_edit_in_high_stakes_wants_somebody_else(decide, store, nudge, actor)
     written = {"edited": {"text": "b"}, "message": "Better so."}
     dead_end = refused(decide, item, "edit", **written)
     assert (dead_end.code, dead_end.field) == ("invalid", "verb")
-    assert "only owner may give it: approve, respond, decline or reject, or make" in dead_end.message
+    assert "only owner may give it: approve, respond, decline or reject, or add a second reviewer" in dead_end.message
     member("ben", "owner")
     taken = decide(item, "edit", **written)
     assert (taken.created, taken.second_wanted) == (True, True)

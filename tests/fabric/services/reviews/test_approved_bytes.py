@@ -1,4 +1,4 @@
-"""What is changed in the database between an approval and the call that it is about: nothing is called, and the run says why (H3).
+"""An attacker changes the database between an approval and its call: nothing is called, and the run says why (H3).
 
 Byte by byte it is tried in ``tests/fabric/runtime/test_approved_bytes.py``; here once through the service, with real rows of a real run.
 """
@@ -22,7 +22,7 @@ from tests.unguarded import unguarded
 
 @pytest.fixture
 def approved(actor, paying, store, nudge):
-    """A review whose approval is recorded, while nobody drives its run."""
+    """A review whose approval is recorded, while no worker drives its run."""
     (item,) = list_open_reviews(actor, ran(actor, paying, documents=()).id)
     assert item.content["payload"] == {"to": "Ana", "usd": 90}
     assert decide_review(
@@ -32,7 +32,7 @@ def approved(actor, paying, store, nudge):
 
 
 def rewrite(item, kind, column, old, new):
-    """Changes those bytes in an event's column, as somebody who may write to the database could."""
+    """Changes those bytes in an event's column, as an attacker with write access to the database could."""
     (row,) = [
         one for one in Event.objects.filter(run_id=item.run_id, kind=kind) if old in (getattr(one, column) or b"")
     ]

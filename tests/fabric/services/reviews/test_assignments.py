@@ -9,8 +9,8 @@ import pytest
 
 from fabric.core.audit.lines import Act
 from fabric.core.values.units import US
-from fabric.models import AuditLine, Review, ReviewClaim, ReviewViewer
-from fabric.selectors.reviews.assignments import find_claim, list_viewers
+from fabric.models import AuditLine, Review, ReviewAssignment, ReviewViewer
+from fabric.selectors.reviews.assignments import find_assignment, list_viewers
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.errors import Refused
 from fabric.services.reviews.assignments import (
@@ -55,8 +55,8 @@ def acts():
 
 
 def lapse(item):
-    """The lease ends, as when nobody has given a sign of life for five minutes."""
-    ReviewClaim.objects.filter(review=item.id).update(lease_until=1)
+    """The lease ends, as when no page has given a sign of life for five minutes."""
+    ReviewAssignment.objects.filter(review=item.id).update(lease_until=1)
 
 
 def refused(act, **given):
@@ -70,45 +70,45 @@ class TestClaiming:
     def test_takes_it_for_five_minutes_on_the_databases_clock(self, actor, item):
         taken = review_claim(actor=actor, review_id=item.id)
         assert taken.fresh
-        assert (taken.claim.holder, taken.claim.lease, taken.claim.taken_from) == ("owner", 1, "")
-        assert taken.claim.lease_until - taken.claim.claimed_at == LEASE_S * US
-        read = find_claim(actor, item.id)
-        assert read == replace(taken.claim, read_at=read.read_at)
+        assert (taken.assignment.holder, taken.assignment.lease, taken.assignment.taken_from) == ("owner", 1, "")
+        assert taken.assignment.lease_until - taken.assignment.claimed_at == LEASE_S * US
+        read = find_assignment(actor, item.id)
+        assert read == replace(taken.assignment, read_at=read.read_at)
         assert acts() == [("owner", "review_claimed")]
 
     def test_again_by_the_same_person_keeps_its_number(self, actor, item):
         first = review_claim(actor=actor, review_id=item.id)
         again = review_claim(actor=actor, review_id=item.id)
         assert not again.fresh
-        assert (again.claim.lease, again.claim.claimed_at) == (1, first.claim.claimed_at)
-        assert again.claim.lease_until >= first.claim.lease_until
+        assert (again.assignment.lease, again.assignment.claimed_at) == (1, first.assignment.claimed_at)
+        assert again.assignment.lease_until >= first.assignment.lease_until
         assert len(acts()) == 1
 
     def test_by_somebody_else_is_refused_with_who_and_until_when(self, actor, ana, item):
         review_claim(actor=ana, review_id=item.id)
         error = refused(review_claim, actor=actor, review_id=item.id)
-        assert (error.code, error.field) == ("conflict", "claim")
+        assert (error.code, error.field) == ("conflict", "assignment")
         assert "ana has claimed item " in error.message
-        assert find_claim(actor, item.id).holder == "ana"
+        assert find_assignment(actor, item.id).holder == "ana"
 
     def test_what_has_lapsed_is_taken_over_and_says_from_whom(self, actor, ana, item):
         review_claim(actor=ana, review_id=item.id)
         lapse(item)
         taken = review_claim(actor=actor, review_id=item.id)
-        assert (taken.claim.holder, taken.claim.lease, taken.claim.taken_from) == ("owner", 2, "ana")
+        assert (taken.assignment.holder, taken.assignment.lease, taken.assignment.taken_from) == ("owner", 2, "ana")
         assert acts() == [("ana", "review_claimed"), ("owner", "review_taken_over")]
 
     def test_ones_own_that_has_lapsed_is_another_lease_and_taken_from_nobody(self, actor, item):
         review_claim(actor=actor, review_id=item.id)
         lapse(item)
         taken = review_claim(actor=actor, review_id=item.id)
-        assert (taken.claim.lease, taken.claim.taken_from, taken.fresh) == (2, "", True)
+        assert (taken.assignment.lease, taken.assignment.taken_from, taken.fresh) == (2, "", True)
 
     def test_is_for_those_who_are_asked(self, ben, item):
         error = refused(review_claim, actor=ben, review_id=item.id)
         assert (error.code, error.field) == ("forbidden", "actor")
         assert "ben is not asked" in error.message
-        assert not ReviewClaim.objects.exists()
+        assert not ReviewAssignment.objects.exists()
 
     def test_is_for_people(self, actor, item):
         robot = replace(actor, kind="service", name="robot")
@@ -125,8 +125,8 @@ class TestClaiming:
         told = at_once([partial(review_claim, actor=one, review_id=item.id) for one in people])
         (taken,) = [one for one in told if isinstance(one, Claimed)]
         assert {one.code for one in told if isinstance(one, Refused)} == {"conflict"}
-        assert find_claim(actor, item.id).holder == taken.claim.holder
-        assert ReviewClaim.objects.get().lease == 1
+        assert find_assignment(actor, item.id).holder == taken.assignment.holder
+        assert ReviewAssignment.objects.get().lease == 1
         assert len(acts()) == 1
 
     def test_sixteen_at_once_take_over_what_lapsed_once(self, actor, ana, item):
@@ -135,15 +135,15 @@ class TestClaiming:
         people = [replace(actor, name=f"person-{n}") for n in range(16)]
         told = at_once([partial(review_claim, actor=one, review_id=item.id) for one in people])
         (taken,) = [one for one in told if isinstance(one, Claimed)]
-        assert (taken.claim.lease, taken.claim.taken_from) == (2, "ana")
+        assert (taken.assignment.lease, taken.assignment.taken_from) == (2, "ana")
 
 
 class TestTheNextOne:
     def test_is_the_one_due_first_that_nobody_has(self, actor, ana, doubtful, item):
         ran(actor, doubtful)
         first, second = list_open_reviews(actor)
-        assert review_claim_next(actor=ana).claim.review_id == first.id
-        assert review_claim_next(actor=actor).claim.review_id == second.id
+        assert review_claim_next(actor=ana).assignment.review_id == first.id
+        assert review_claim_next(actor=actor).assignment.review_id == second.id
         assert review_claim_next(actor=actor) is None
 
     def test_is_one_that_they_are_asked(self, ben, item):
@@ -154,7 +154,7 @@ class TestTheNextOne:
             ran(actor, doubtful)
         people = [replace(actor, name=f"person-{n}") for n in range(16)]
         told = at_once([partial(review_claim_next, actor=one) for one in people])
-        taken = [one.claim for one in told if one is not None]
+        taken = [one.assignment for one in told if one is not None]
         assert sorted(one.review_id for one in taken) == sorted(one.id for one in list_open_reviews(actor))
         assert len({one.holder for one in taken}) == 4
         assert all(told.count(one) == 1 for one in told if one is not None)
@@ -162,25 +162,25 @@ class TestTheNextOne:
 
 class TestHeartbeat:
     def test_renews_the_lease_that_it_names(self, actor, item):
-        lease = review_claim(actor=actor, review_id=item.id).claim.lease
-        ReviewClaim.objects.update(lease_until=5)
+        lease = review_claim(actor=actor, review_id=item.id).assignment.lease
+        ReviewAssignment.objects.update(lease_until=5)
         beat = review_heartbeat(actor=actor, review_id=item.id, lease=lease)
         assert (beat.kept, beat.open, beat.viewers) == (True, True, ())
-        assert beat.claim.live
+        assert beat.assignment.live
 
     @pytest.mark.parametrize("lease", [0, 2, -1, 10**12])
     def test_of_another_lease_changes_nothing(self, actor, item, lease):
         review_claim(actor=actor, review_id=item.id)
-        before = ReviewClaim.objects.values().get()
+        before = ReviewAssignment.objects.values().get()
         assert not review_heartbeat(actor=actor, review_id=item.id, lease=lease).kept
-        assert ReviewClaim.objects.values().get() == before
+        assert ReviewAssignment.objects.values().get() == before
 
     def test_of_a_page_whose_review_was_taken_over_tells_by_whom(self, actor, ana, item):
-        lease = review_claim(actor=ana, review_id=item.id).claim.lease
+        lease = review_claim(actor=ana, review_id=item.id).assignment.lease
         lapse(item)
         review_claim(actor=actor, review_id=item.id)
         beat = review_heartbeat(actor=ana, review_id=item.id, lease=lease)
-        assert (beat.kept, beat.claim.holder, beat.claim.taken_from) == (False, "owner", "ana")
+        assert (beat.kept, beat.assignment.holder, beat.assignment.taken_from) == (False, "owner", "ana")
 
     def test_says_who_else_looks_until_their_page_is_silent(self, actor, ana, item):
         assert review_heartbeat(actor=ana, review_id=item.id).viewers == ()
@@ -200,10 +200,10 @@ class TestHeartbeat:
 
 class TestReleasing:
     def test_lets_it_go(self, actor, ana, item):
-        lease = review_claim(actor=actor, review_id=item.id).claim.lease
+        lease = review_claim(actor=actor, review_id=item.id).assignment.lease
         assert review_release(actor=actor, review_id=item.id, lease=lease)
-        assert not find_claim(actor, item.id).live
-        taken = review_claim(actor=ana, review_id=item.id).claim
+        assert not find_assignment(actor, item.id).live
+        taken = review_claim(actor=ana, review_id=item.id).assignment
         assert (taken.taken_from, taken.lease) == ("", 3)
         assert acts()[1] == ("owner", "review_released")
 
@@ -213,17 +213,17 @@ class TestReleasing:
         review_claim(actor=actor, review_id=item.id)
         assert not review_release(actor=actor, review_id=item.id, lease=1)
         assert not review_release(actor=ana, review_id=item.id, lease=2)
-        assert find_claim(actor, item.id).is_of("owner")
+        assert find_assignment(actor, item.id).is_of("owner")
 
 
 class TestHandingOn:
     def test_by_the_holder_to_another_who_is_asked(self, actor, ana, item):
         holder = replace(actor, roles=frozenset({"reviewer"}))
-        ReviewClaim.objects.create(
+        ReviewAssignment.objects.create(
             review=item.id, workspace_id=actor.workspace_id, run_id=item.run_id, holder="owner", lease=1,
             claimed_at=1, lease_until=2**60,
         )  # fmt: skip
-        handed = review_reassign(actor=holder, review_id=item.id, to="ana").claim
+        handed = review_reassign(actor=holder, review_id=item.id, to="ana").assignment
         assert (handed.holder, handed.assigned_by, handed.lease) == ("ana", "owner", 2)
         assert handed.lease_until - handed.claimed_at == HANDED_S * US
         assert acts() == [("owner", "review_reassigned")]
@@ -231,10 +231,10 @@ class TestHandingOn:
     def test_by_an_operator_whoever_has_it(self, actor, ana, item):
         operator = replace(actor, name="olga", roles=frozenset({"operator"}))
         review_claim(actor=ana, review_id=item.id)
-        assert review_reassign(actor=operator, review_id=item.id, to="owner").claim.holder == "owner"
+        assert review_reassign(actor=operator, review_id=item.id, to="owner").assignment.holder == "owner"
 
     def test_what_nobody_had(self, actor, ana, item):
-        assert review_reassign(actor=actor, review_id=item.id, to="ana").claim.lease == 1
+        assert review_reassign(actor=actor, review_id=item.id, to="ana").assignment.lease == 1
 
     def test_not_by_somebody_else(self, ana, ben, item):
         review_claim(actor=ana, review_id=item.id)
@@ -250,9 +250,9 @@ class TestHandingOn:
         assert said in error.message
 
     def test_one_that_changed_hands_meanwhile_is_a_conflict(self, actor, ana, item, monkeypatch):
-        seen = review_claim(actor=actor, review_id=item.id).claim
+        seen = review_claim(actor=actor, review_id=item.id).assignment
         lapse(item)
         review_claim(actor=ana, review_id=item.id)
-        monkeypatch.setattr("fabric.services.reviews.assignments.find_claim", lambda *given: seen)
+        monkeypatch.setattr("fabric.services.reviews.assignments.find_assignment", lambda *given: seen)
         assert refused(review_reassign, actor=actor, review_id=item.id, to="ana").code == "conflict"
-        assert find_claim(actor, item.id).holder == "ana"
+        assert find_assignment(actor, item.id).holder == "ana"

@@ -22,7 +22,7 @@ TOLD = {
     "pairs": [[[[1, ROUNDS]]] * 2, ROUNDS, True],
     "decisions": [[[1, REVIEWS]], REVIEWS, REVIEWS * (PEOPLE - 1), True],
 }
-"""What each race comes to, whoever is faster."""
+"""The outcome of each race, in any order of its racers."""
 
 
 def test_every_race_has_its_end():

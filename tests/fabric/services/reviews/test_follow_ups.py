@@ -1,4 +1,4 @@
-"""Follow_ups: what a run that was given up leaves to be seen to. Nobody waits for it; it is closed with a note, once, and may start a fork."""
+"""A run that was given up leaves a follow-up. No run waits for it; a person closes it with a note, once, and may start a fork."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_of_another_workspace_there_is_none(stranger, follow_up, close, fork):
 
 
 MAY = {Role.OWNER, Role.OPERATOR}
-"""Beside whoever is asked: the fabric lists the local owner alone."""
+"""Beside those who are asked: the fabric lists the local owner alone."""
 
 
 @pytest.mark.parametrize("role", Role)

@@ -35,7 +35,7 @@ def short(source: str) -> str:
 
 
 def let_time_pass(item):
-    """Waits until the review is due, by the clock that judges: nothing else says so while nobody drives the run."""
+    """Waits until the review is due, by the clock that judges: nothing else says so while no worker drives the run."""
     time.sleep(max(0, (item.due_at - store_now()) / US) + 0.05)
 
 

@@ -139,7 +139,7 @@ def test_a_right_that_is_taken_away_between_sending_and_taking_counts_for_nothin
 @pytest.mark.parametrize(("column", "names"), [("barred", "\n{}\n"), ("agreed", "\n{}\n"), ("proposed_by", "{}")])
 def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor, item, program, column, names):
     member("ben", "reviewer")  # Who is alone there may let pass what is their own, and so may their program.
-    # Each column alone: whoever started the run is barred anyway.
+    # Each column alone: the starter of the run is barred anyway.
     Review.objects.filter(id=item.id).update(**{"barred": "", column: names.format(actor.name)})
     with pytest.raises(Refused) as refused:
         decide(program)

@@ -15,7 +15,7 @@ from tests.fabric.services.world import HeardNudge, ran
 
 @pytest.fixture
 def asked(store, nudge, actor, small):
-    """A run that nobody has taken up yet, as the services name it."""
+    """A run that no worker has claimed yet, as the services name it."""
     started = run_start(store=store, nudge=HeardNudge(), actor=actor, fabric=small, text="What do the notes say?")
     return {"store": store, "nudge": nudge, "actor": actor, "run_id": started.run_id}
 

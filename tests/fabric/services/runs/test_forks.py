@@ -85,7 +85,7 @@ def test_an_edited_plan_is_what_the_fork_follows_and_what_came_after_it_is_done_
 
 
 def taken_over(run_id):
-    """What answers of tools a fork took over, by stage and tool."""
+    """Return what answers of tools a fork took over, by stage and tool."""
     rows = Event.objects.filter(run_id=run_id, kind="content_kept").order_by("seq").values_list("header", flat=True)
     return [named for header in rows if (named := answer_named(json.loads(header)["d"]["what"]))]
 

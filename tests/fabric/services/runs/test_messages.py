@@ -31,7 +31,7 @@ def talking(actor):
 
 @pytest.fixture
 def asked(store, nudge, actor, talking):
-    """A run that nobody has taken up yet, whose workers will take turns."""
+    """A run that no worker has claimed yet, whose workers will take turns."""
     run_id = run_start(store=store, nudge=HeardNudge(), actor=actor, fabric=talking, text="What is owed?").run_id
     return {"store": store, "nudge": nudge, "actor": actor, "run_id": run_id}
 

@@ -85,7 +85,7 @@ def test_real_runs_come_back_byte_for_byte(actor, small, doubtful, store, nudge)
 
 
 def kept(world):
-    """What a virtual world's store holds, in the database."""
+    """The contents of a virtual world's store, in the database."""
     for run_id, run in world.store.tables.runs.items():
         columns = run.columns
         Run.objects.create(

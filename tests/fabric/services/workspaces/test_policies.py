@@ -44,7 +44,7 @@ def test_two_who_set_it_at_once_are_one_after_the_other(actor):
     policy_set(actor=actor, policy=HOSTS, expect=0)
     found = refused(policy_set, actor=actor, policy={}, expect=0)
     assert (found.code, found.field) == ("conflict", "expect")
-    assert "version 1 of the policy stands" in found.message
+    assert "version 1 of the policy is in force" in found.message
 
 
 @pytest.mark.parametrize("role", sorted(set(Role) - {Role.OWNER}))
@@ -116,7 +116,7 @@ def test_a_key_with_a_cap_is_spent_and_no_further(actor):
 
 
 def test_tomorrows_budget_of_a_key_begins_with_the_cap_of_now(actor):
-    """Whoever calls first then may be a run that was claimed under the policy of before."""
+    """The first caller then may be a run that was claimed under the policy of before."""
     policy_set(actor=actor, policy={"keys": {ORIGIN: {"day_usd_micros": 100, "month_usd_micros": 900}}}, expect=0)
     policy_set(actor=actor, policy={"keys": {ORIGIN: {"day_usd_micros": 10, "month_usd_micros": 90}}}, expect=1)
     caps = dict(SharedBudget.objects.filter(scope__startswith="key_").values_list("scope", "cap"))

@@ -76,6 +76,6 @@ def test_what_cannot_be_opened_takes_no_place():
 def test_one_that_was_left_in_the_middle_is_not_lent_again(lent):
     with lent.use() as connection:
         broken = connection.info.backend_pid
-        connection.pgconn.send_query(b"SELECT 1")  # And nobody takes the answer.
+        connection.pgconn.send_query(b"SELECT 1")  # And no caller takes the answer.
     with lent.use() as connection:
         assert connection.info.backend_pid != broken

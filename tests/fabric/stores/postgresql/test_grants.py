@@ -1,4 +1,4 @@
-"""What only PostgreSQL can get wrong: a snapshot that is older than the lock, and the database's own checks."""
+"""PostgreSQL alone can get these wrong: a snapshot that is older than the lock, and the database's own checks."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def capped(shared_postgresql):
 
 @pytest.fixture
 def hold(capped):
-    """Opens transactions in other sessions; what a test leaves open is rolled back, so that the next one waits for nobody."""
+    """Opens transactions in other sessions; what a test leaves open is rolled back, so that the next one waits for none."""
     held = []
 
     def opened():

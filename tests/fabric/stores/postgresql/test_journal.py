@@ -1,4 +1,4 @@
-"""What is PostgreSQL's alone: one statement a flush, what its errors mean, and notifications."""
+"""PostgreSQL alone has these: one statement a flush, what its errors mean, and notifications."""
 
 import os
 import resource
@@ -99,7 +99,7 @@ def test_a_run_that_is_taken_while_the_flush_waits_for_its_row_is_fenced(postgre
 
 
 def taken_in_flush(world, journal, consumed):
-    """What a flush was told that waited for the row while another took the run; None when it did not wait that long."""
+    """Return what a flush was told that waited for the row while another took the run; None when it did not wait that long."""
     with world.store._flushes.use() as connection:
         pid = connection.info.backend_pid
     told = []

@@ -1,4 +1,4 @@
-"""What is SQLite's alone: one commit a flush, what its errors mean, and room for other processes."""
+"""SQLite alone has these: one commit a flush, what its errors mean, and room for other processes."""
 
 import os
 import resource
@@ -83,7 +83,7 @@ def test_runs_of_a_claim_whose_answer_was_lost_are_claimed_again(sqlite_world, n
 
 @contextmanager
 def unprivileged():
-    """As somebody whom permissions bind, even where the tests run as root."""
+    """As a user whom permissions bind, even where the tests run as root."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(NOBODY)

@@ -1,4 +1,4 @@
-"""What an HTTP tool makes of each answer, over real HTTP: how it is read, what the model is told, and whether it was done."""
+"""An HTTP tool reads each answer, over real HTTP, gives its model a text, and decides whether it was done."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""What an MCP server offers while it runs: tools that come, go and change their form; listings that lead nowhere, and too long ones."""
+"""An MCP server changes its offer while it runs: tools that come, go and change their form; listings that lead nowhere, and too long ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a model is given of an answer: texts and structures, each once, and never a picture's bytes as text."""
+"""A model gets the texts and structures of an answer, each once, and never a picture's bytes as text."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ LEFT_PART = {"type": "image/png", "bytes": len(PNG), "left_out": "it is no text"
 
 
 def answered(**result):
-    """What one call is given of that result."""
+    """Return what one call is given of that result."""
     line = json.dumps({"jsonrpc": "2.0", "id": "ID", "result": result}).replace('"ID"', "ID")
     return one("act", server=saying(line))
 

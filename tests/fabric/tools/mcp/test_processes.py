@@ -1,4 +1,4 @@
-"""The processes of MCP servers that are commands: shared by calls, and ended with whoever started them."""
+"""The processes of MCP servers that are commands: shared by calls, and ended with the worker that started them."""
 
 import asyncio
 import os

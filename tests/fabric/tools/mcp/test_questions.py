@@ -68,7 +68,7 @@ def world(kind):
 
 
 def told(kind, *steps):
-    """What a server answers to calls one after the other; each step is given the port, the server and what came before."""
+    """Return what a server answers to calls one after the other; each step is given the port, the server and what came before."""
 
     async def go(port, server):
         found = None

@@ -74,7 +74,7 @@ def saying(*lines: str, **changed: Any) -> McpServer:
 
 
 def permits(server: McpServer, *variables: str, **environment: str) -> Permits:
-    """What lets that one command be run."""
+    """Return what lets that one command be run."""
     return Permits(((server.command, *server.args),), frozenset(variables), os.environ | environment)
 
 
@@ -131,7 +131,7 @@ def line(server: McpServer) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
+    """Return True if a process is there and no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -139,7 +139,7 @@ def alive(pid: int) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """What a process has started."""
+    """Return what a process has started."""
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 

@@ -99,7 +99,7 @@ def test_after_a_jump_it_comes_true_again_and_stays_so(jump_s):
 
 @given(st.lists(st.tuples(st.floats(0.0, 5.0), st.floats(-0.4, 0.4)), min_size=2, max_size=30))
 def test_two_machines_that_read_one_store_agree_to_the_error_of_their_readings(steps):
-    """Whatever their own clocks say, what one fixes the other judges alike."""
+    """The other process judges an instant as the one that fixed it, whatever their own clocks say."""
     first, second = Machine(at=5.0), Machine(at=90_000.0)
     for machine in (first, second):
         machine.read()

@@ -103,7 +103,7 @@ child.wait()
 
 def test_looking_keeps_nobody_from_looking_and_from_taking_it_only_for_a_moment(tmp_path):
     looker = EngineLock(tmp_path)._open()
-    fcntl.flock(looker, fcntl.LOCK_SH)  # Somebody looks at just this moment...
+    fcntl.flock(looker, fcntl.LOCK_SH)  # Another process looks at just this moment...
     assert not EngineLock(tmp_path).held_elsewhere()
     timer = threading.Timer(0.001, os.close, [looker])
     timer.start()

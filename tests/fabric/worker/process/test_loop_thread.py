@@ -127,7 +127,7 @@ def test_it_ends_after_its_last_coroutine(loop, owner):
     loop.stop(ending())
     assert ended == [True]
     assert not loop.alive
-    loop.put(("late",))  # Nobody is there to take it, and nobody is disturbed.
+    loop.put(("late",))  # No caller is there to take it, and none is disturbed.
 
 
 def test_a_last_coroutine_that_fails_ends_it_too(loop):

@@ -42,7 +42,7 @@ class Process:
         return one
 
     def write(self, one):
-        """What the flush of a reservation comes to, told to the book."""
+        """Return what the flush of a reservation comes to, told to the book."""
         (fate,) = self.site.store.reserve([entries(one)])
         if fate is BatchFate.GRANT_GONE:
             self.book.unspend([one])
@@ -56,7 +56,7 @@ class Process:
 
 
 class Site:
-    """What the processes share."""
+    """The processes share these."""
 
     def __init__(self, cap: int = 1_000, *, hourly: bool = False) -> None:
         self.clock = Hand()

@@ -18,7 +18,7 @@ def site():
 
 
 def answered(process):
-    """What the last need came to; each process is asked once."""
+    """Return what the last need came to; each process is asked once."""
     (found,) = process.answers
     process.answers.clear()
     return found

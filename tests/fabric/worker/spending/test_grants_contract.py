@@ -1,4 +1,4 @@
-"""What every store of shared budgets promises (fabric/runtime/ports/spending.py), asked of all three."""
+"""Every store of shared budgets keeps its contract (fabric/runtime/ports/spending.py): all three are asked."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""What one process counts and sees of the guard rows, step by step on a clock that is passed by hand; and the retry tokens it earns."""
+"""One process counts and sees guard rows, step by step on a clock that is passed by hand; and it earns retry tokens."""
 
 import threading
 

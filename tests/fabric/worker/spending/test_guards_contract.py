@@ -1,4 +1,4 @@
-"""What every store of retry tokens and guard rows promises (fabric/runtime/ports/spending.py), asked of all three."""
+"""Every store of retry tokens and guard rows keeps its contract (fabric/runtime/ports/spending.py): all three are asked."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -113,7 +113,7 @@ def outage(stores, firsts, retries):
 
 
 def test_the_retries_of_many_workers_are_at_most_twenty_and_a_tenth_of_their_first_attempts(shared):
-    """docs/specification/protections.md: 10 tokens, +0.1 a first attempt, credit at most once a second and down to -10; whoever asks, and however many at once."""
+    """docs/specification/protections.md: 10 tokens, +0.1 a first attempt, credit at most once a second and down to -10; for all callers at once."""
     given, firsts, stores = 0, 0, workers(shared)
     for _ in range(6):
         given += len(outage(stores, firsts=7, retries=4))
@@ -269,7 +269,7 @@ def test_a_change_that_keeps_permits_takes_its_own_holders_alone(shared):
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_of_many_contenders_exactly_so_many_get_a_permit(shared, most):
-    """All ask at once, many times over; each round's permits come back: given up, or run out with whoever died."""
+    """All ask at once, many times over; each round's permits come back: given up, or run out with a caller that died."""
     stores = [shared.another_guards() for _ in range(min(8, CALLERS))]
     change(shared, 0, "half_open")
     with ThreadPoolExecutor(CALLERS) as pool:

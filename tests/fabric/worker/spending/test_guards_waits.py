@@ -1,4 +1,4 @@
-"""What endpoints told one process to wait: an instant that stays where it is, however late the others hear of it. And rows that processes write together."""
+"""An endpoint tells one process to wait: the instant stays where it is, however late the others hear of it. Processes write rows together."""
 
 import pytest
 

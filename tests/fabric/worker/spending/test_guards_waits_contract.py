@@ -1,4 +1,4 @@
-"""What every store of guard rows promises of instants (``Count.until``), asked of all three."""
+"""Every store of guard rows keeps its contract about instants (``Count.until``): all three are asked."""
 
 from concurrent.futures import ThreadPoolExecutor
 

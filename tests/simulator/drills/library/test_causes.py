@@ -1,4 +1,4 @@
-"""What went wrong in a run, read out of its journal: each shipped scenario's run is captured, played again, and makes the same decisions."""
+"""A capture reads out of a run's journal what went wrong: each shipped scenario's run is captured, played again, and makes the same decisions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING = {
 
 
 def captured(told):
-    """What a played scenario's run says went wrong, and the scenario that repeats it."""
+    """Return what a played scenario's run says went wrong, and the scenario that repeats it."""
     rows = told.world.store.rows(first_run(told.world).id)
     events = ((row.seq, row.kind, fact_json(from_row(row.seq, row.kind, row.version, row.header))) for row in rows)
     return build_facts(events, told.spec.policy.budget.run_usd_micros)

@@ -79,7 +79,7 @@ class Drilling:
         return [{**one, "body": json.loads(one["body"])} for one in told]
 
     def put_back(self) -> bool:
-        """Whether no run goes on, and none of a drill's fabrics is published."""
+        """Return True if no run goes on, and none of a drill's fabrics is published."""
         published = "SELECT id FROM fabric_fabric WHERE name LIKE '%-drill-%' AND published_id IS NOT NULL"
         return not self.rows.read(LIVE_RUNS) and not self.rows.read(published)
 

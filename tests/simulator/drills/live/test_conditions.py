@@ -1,4 +1,4 @@
-"""Who may ask for live drills, with which caps, and what becomes of what they leave."""
+"""Members with the right ask for live drills, within caps; drills put back what they leave."""
 
 from __future__ import annotations
 

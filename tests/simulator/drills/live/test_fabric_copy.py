@@ -26,7 +26,7 @@ from simulator.scenarios.play.cells import promised_by
 from tests.fabric.core.breaker.test_passing import MODEL
 from tests.fabric.providers.asking import request
 from tests.simulator.drills.drilled import behind_breaker, drilled
-from tests.simulator.world.worlds import PRICED
+from tests.simulator.world.quiet_worlds import PRICED
 
 ONE, OTHER = "019abcde-0000-7000-8000-000000000001", "019abcde-0000-7000-8000-000000000002"
 

@@ -40,7 +40,7 @@ def test_one_cell_of_each_failure_type_on_real_workers():
 
 
 def test_a_sample_with_tools_of_its_own_on_sqlite():
-    """trip-desk has a fixed plan, tools at an address that nobody serves here, and nobody who merges or writes: no tool outside is asked."""
+    """trip-desk has a fixed plan, tools at an address that no server serves here, and no agent that merges or writes: no tool outside is asked."""
     trips = next(spec for spec in samples() if spec.name == "trip-desk")
     cells = [(FailureType.NO_PROGRESS, Tier.INTERACTIVE), (FailureType.COST_OVERRUN, Tier.BATCH)]
     found = drilled_live(trips, cells, "sqlite")

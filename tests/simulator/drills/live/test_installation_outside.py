@@ -1,4 +1,4 @@
-"""What the throwaway installation of a live drill lets a fabric reach: enough that it can be published there."""
+"""The throwaway installation of a live drill lets a fabric reach enough that it can be published there."""
 
 from console.launch.variables.table import VARIABLES
 from fabric.core.spec.fabric import FabricSpec

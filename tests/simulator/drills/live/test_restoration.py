@@ -1,4 +1,4 @@
-"""What a live drill leaves is put back, and what cannot be makes its verdict an error, whatever the run has shown."""
+"""A live drill puts back what it leaves, and its verdict is an error where it cannot, whatever the run has shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.simulator.drills.live.test_conditions import ONE
 
 @pytest.fixture
 def left(actor, small):
-    """A live drill that was claimed, and its run, which nobody drives: no worker is there. ``(workspace of drills, drill, run)``."""
+    """A live drill that was claimed, and its run, which no worker drives: none is there. ``(workspace of drills, drill, run)``."""
     Incarnation.objects.create(name="w", started_at=0, lease_until=time.time_ns() // 1_000 + 3_600_000_000)
     one = drill_claim(drill_ask(actor=actor, fabric=small, cells=(ONE,), mode="live").batch, "h")
     workspace = drills_workspace_ensure(actor.workspace_id)

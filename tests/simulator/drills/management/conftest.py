@@ -1,4 +1,4 @@
-"""Somebody who is there, and a fabric of theirs to play scenarios in."""
+"""A member who is there, and a fabric of theirs to play scenarios in."""
 
 from tests.simulator.drills.conftest import actor, small, stranger, vera
 

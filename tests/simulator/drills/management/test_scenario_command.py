@@ -190,7 +190,7 @@ def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
     asked = []
 
     def worker():
-        """What a worker does when it is woken: each drill of the batch comes to its end."""
+        """A worker that is woken brings each drill of the batch to its end."""
         chain = {"expected": "provider_failure: retry", "observed": "retry > surface > failed"}
         held = [
             {"probe": name, "output": output, "why_not": ""}

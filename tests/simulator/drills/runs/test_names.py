@@ -1,4 +1,4 @@
-"""What a drill's runs are called: ids of their own where they are kept, and nothing else is another for it."""
+"""A drill's runs have names: ids of their own where they are kept, and nothing else is another for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPECS = {spec.name: spec for spec in (default_table(), *samples())}
 
 
 def kinds(world):
-    """What each run's journal says happened, and when."""
+    """Return what each run's journal says happened, and when."""
     return [[(row.kind, row.at) for row in world.store.rows(run_id)] for run_id in world.store.run_ids()]
 
 
@@ -61,7 +61,7 @@ def test_runs_with_names_are_uuids_of_their_workspace_and_no_two_worlds_share_on
 
 @pytest.mark.parametrize("seed", [11, 40, 45])
 def test_a_world_without_names_is_the_seeds_alone_and_with_them_as_much_happens(seed):
-    """What a campaign finds is found again by its seed: ids are digests of it, as ever. 40 and 45 have a workspace with a cap."""
+    """The seed of a campaign finds its runs again: ids are digests of it, as ever. 40 and 45 have a workspace with a cap."""
     setup = swarm.draw(seed)
     plain, named = World(setup), World(replace(setup, names=WorldNames("a salt", "w")))
     for world in (plain, named):

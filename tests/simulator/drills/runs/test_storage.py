@@ -68,7 +68,7 @@ def asked(actor, cells=(ONE,), **more):
 
 
 def inside(actor):
-    """Who looks at the runs of the actor's drills."""
+    """Return who looks at the runs of the actor's drills."""
     return replace(actor, workspace_id=drills_workspace(actor.workspace_id))
 
 
@@ -119,7 +119,7 @@ def test_they_run_a_revision_that_holds_the_fabric_as_it_was_drilled(actor, one)
 
 
 def driven_spec(row):
-    """What ``Told`` says that the fabric was."""
+    """Return what ``Told`` says that the fabric was."""
     told = drill_told(revision_spec(row.revision_id), FailureType(row.failure), Tier(row.tier), seed=row.seed)
     return told.spec.model_dump_json(by_alias=True)
 
@@ -142,7 +142,7 @@ def test_a_run_that_its_world_left_unfinished_is_kept_and_wakes_nobody(actor):
 
 
 def test_a_run_beside_the_parts_and_a_later_one_are_kept_with_their_drill(actor):
-    """What is played in one world, several runs one after the other: the scenario's player names them."""
+    """The scenario's player names several runs that are played in one world, one after the other."""
     from simulator.scenarios.baseline import work as baseline
 
     names = WorldNames("d", drills_workspace_ensure(actor.workspace_id))

@@ -13,7 +13,7 @@ from fabric.core.values.flow import Stage
 from simulator.rules.calls.checks import references_are_followed
 from simulator.rules.facts.journals import WatchedRun
 from simulator.swarm.fabrics import publish
-from tests.simulator.world.worlds import supervisor
+from tests.simulator.world.quiet_worlds import supervisor
 
 STEP = "fan_out.0.e0.r0"
 MODEL = f"{STEP}.t1"

@@ -146,7 +146,7 @@ def _servers_ask(setup: Setup) -> bool:
 
 
 def _falls_back(setup: Setup) -> bool:
-    """Whether a cell that a run meets names another model, and there is one."""
+    """Return True if a cell that a run meets names another model, and there is one."""
     spec = setup.fabric.compiled.spec
     tiers = {plan.tier for plan in setup.runs} - {Tier.HIGH_STAKES}
     cells = [row[tier] for row in spec.decision_table.values() for tier in tiers & set(row)]
@@ -323,12 +323,12 @@ def _never_told(setup: Setup) -> Setup:
 
 
 def _late(setup: Setup) -> Setup:
-    """What is sent is in the hands of a process that stands still."""
+    """Keep what is sent in the hands of a process that stands still."""
     return replace(setup, rates=Rates({"effect_not_done": 0.6}))
 
 
 def _always_asked(setup: Setup) -> Setup:
-    """Every tool's server asks with each attempt, and somebody fills in each form."""
+    """Every tool's server asks with each attempt, and a person fills in each form."""
     return replace(setup, rates=Rates({"server_asks": 1.0}), verb="approve")
 
 

@@ -148,7 +148,7 @@ def test_a_failure_that_is_not_met_shows_nothing():
 
 
 def test_an_engine_that_breaks_its_rules_on_the_way_is_an_error():
-    """What the invariants find is no deviation of the table."""
+    """A finding of the invariants is no deviation of the table."""
     world = drive(drilled(), SUSTAINED[FailureType.PROVIDER], FAST, seed=1)
     world.watch.record_violation("planted", "run", "it was broken")
     assert judge_world(world, Chain((), RunState.FAILED)) == ("error", "planted: it was broken")

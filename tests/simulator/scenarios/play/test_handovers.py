@@ -148,7 +148,7 @@ def test_what_something_else_ends_first_is_not_known():
     )
 
 
-# -- where nobody hands over --
+# -- where no agent hands over --
 
 
 @pytest.mark.parametrize("name", [TO_AND_FRO, ROUND, NEWS])

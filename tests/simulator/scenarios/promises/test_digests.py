@@ -1,4 +1,4 @@
-"""What makes a verdict stale, and what does not."""
+"""Some changes make a verdict stale, and others do not."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_what_does_not_hold_stands_first_and_is_counted():
     assert "Begun2026-03-01 12:30 UTC" in told
     assert "Took3.1 s" in told
     assert "Seed7" in told
-    start, end = told.index("What does not hold"), told.index("Coverage")
+    start, end = told.index("Cells that do not pass"), told.index("Coverage")
     assert "4 of the cells" in told[start:end]
     assert "Infinite tool loop × batchLine 2: expected retry, observed nothing." in told[start:end]
     assert "Infinite tool loop × high stakessome_rule: " in told[start:end]
@@ -203,7 +203,7 @@ def test_where_all_hold_nothing_else_is_said():
     told = Read(page([Drilled("", good)], 3.1)).text
     assert "Drill coverage of the default decision table" in told
     assert "24 of 24 cells pass" in told
-    assert "What does not hold" not in told
+    assert "Cells that do not pass" not in told
 
 
 def test_several_fabrics_are_told_apart():

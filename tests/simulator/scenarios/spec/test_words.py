@@ -102,7 +102,7 @@ def test_a_dry_run_says_what_the_fabric_is_given_and_where_nothing_is_met():
 
 
 def going_on(limits: dict[str, int | str]) -> FabricSpec:
-    """A worker who goes on speaking for as long as somebody lets it."""
+    """A worker who goes on speaking for as long as a rule lets it."""
     tree = peers(2, kind="graph", topology={"default_target": {"kind": "stay"}}, limits=limits).model_dump(mode="json")
     assert tree["topology"]["max_turns"] is None
     return FabricSpec.model_validate({**tree, "agents": [{**agent, "tools": []} for agent in tree["agents"]]})

@@ -24,7 +24,7 @@ from simulator.scenarios.strikes.selection import StrikeTally
 from simulator.world.world import World
 from tests.simulator.drills.drilled import drilled
 from tests.simulator.scenarios.peers import peers
-from tests.simulator.world import worlds
+from tests.simulator.world import quiet_worlds
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 SEAM = {name for name, fault in STRUCK.items() if fault.live}
@@ -41,8 +41,8 @@ class Drilled:
         spec = spec or drilled()
         self.injection = Injection(disturbances, spec)
         self.asked: list[tuple[ModelRequest, Reply]] = []
-        self.world: World = worlds.world(spec, tier=tier)
-        struck = self.injection.strike_model(worlds.cooperative, self.world.clock.now)
+        self.world: World = quiet_worlds.world(spec, tier=tier)
+        struck = self.injection.strike_model(quiet_worlds.cooperative, self.world.clock.now)
 
         def noted(request: ModelRequest) -> Reply:
             reply = struck(request)

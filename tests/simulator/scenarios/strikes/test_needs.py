@@ -109,7 +109,7 @@ VALUES: dict[str, dict[str, Any]] = {"outage": {"to_s": 5}, "crash": {"at_effect
 
 def test_every_fault_that_needs_somebody_or_something_says_so():
     needs = {*ROLES, *ARMED, "handoff_cycle", "handoff_cycle_of_3"}
-    # Who cites nothing answers, and that somebody always does.
+    # An agent that cites nothing answers, and one always does.
     assert set(NEEDS) - {"ungrounded"} == needs
     assert set(CALLED) == {name for name, fault in STRUCK.items() if fault.strike == "tool"} | {"person_edits"}
     assert not any(STRUCK[name].live for name in CALLED)

@@ -23,7 +23,7 @@ from simulator.swarm import fabrics as published
 from simulator.swarm import setups as swarm
 from simulator.world.world import World
 from tests.simulator.drills.drilled import drilled
-from tests.simulator.world import worlds
+from tests.simulator.world import quiet_worlds
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES
 
@@ -61,7 +61,7 @@ class Befallen:
             [Disturbance(fault_named(name), build_parameters(STRUCK[name], given)) for name, given in disturbances],
             spec,
         )
-        self.world = World(setup(spec, tier, processes, verb), ask=worlds.cooperative)
+        self.world = World(setup(spec, tier, processes, verb), ask=quiet_worlds.cooperative)
         self.world.ask, self.world.serve = self.injection.disturb(self.world, self.world.ask, self.world.serve)
         self.world.run()
         assert self.world.watch.violations == []
@@ -96,7 +96,7 @@ def test_every_fault_of_the_world_has_its_code():
 
 
 def test_a_world_without_disturbances_is_the_same_as_one_without_an_injection():
-    plain = World(setup(drilled(), FAST, 2, "reject"), ask=worlds.cooperative)
+    plain = World(setup(drilled(), FAST, 2, "reject"), ask=quiet_worlds.cooperative)
     plain.run()
     assert Befallen().world.digest() == plain.digest()
 
@@ -232,7 +232,7 @@ DOWN = ("unavailable", {"role": "finalizer"})
 
 
 def decisions(found: Befallen) -> list[str]:
-    """What people's answers came to, in order."""
+    """Return what people's answers came to, in order."""
     [run] = found.world.watch.runs()
     kinds = ("review_decided", "review_expired", "decision_refused", "decision_ignored")
     return [row.kind for row in found.world.store.rows(run.id) if row.kind in kinds or "review" in row.kind]

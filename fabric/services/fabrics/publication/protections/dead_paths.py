@@ -1,5 +1,5 @@
-"""Publication rules for paths that can never be reached or not in time: conditions that never hold or loop too
-often, workers without work.
+"""Publication rules for paths that a run never reaches, or not in time. Conditions never hold or loop too often;
+workers have no work.
 
 They are no problem of a revision that is already published: it goes on running, and fails as before.
 """
@@ -71,8 +71,8 @@ def _expressions(spec: FabricSpec) -> Iterator[_Expression]:
 
 
 def find_missing_briefs(spec: FabricSpec) -> Iterator[FabricProblem]:
-    """Yield a problem for each worker without a brief in a fixed plan; an agent that takes over the run may still
-    make another plan.
+    """Yield a problem for each worker without a brief in a fixed plan. An agent that takes over the run may still make
+    another plan.
     """
     plan = spec.topology.plan
     if plan is None or spec.topology.handover is not None:

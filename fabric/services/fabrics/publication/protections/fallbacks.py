@@ -1,12 +1,8 @@
 """Publication rules for fallbacks and circuit breakers (docs/specification/breakers.md).
 
-Unknown names, circular chains and missing prices are refused where every model's are (``core/spec/fabric.py``,
-``publication._prices``).
-
-Publication rules for circuit breakers (docs/specification/breakers.md).
-
-Unknown and repeated names are refused where every name is (``core/spec/endpoints.py``); an unknown fallback with the
-other fallbacks.
+Other rules refuse unknown names, circular chains and missing prices with those of every model (``core/spec/fabric.py``,
+``publication/models.py``). Unknown and repeated names of breakers are refused where every name is
+(``core/spec/endpoints.py``).
 """
 
 from __future__ import annotations

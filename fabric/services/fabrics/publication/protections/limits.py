@@ -95,8 +95,8 @@ def _deadlines(spec: FabricSpec, where: object) -> Iterator[FabricProblem]:
 
 
 def _silence(spec: FabricSpec, where: object) -> Iterator[FabricProblem]:
-    """Yield a problem where a single call may take longer than the watchdog's stall time: a call under way does not
-    hold the watchdog off.
+    """Yield a problem where a single call may take longer than the watchdog's stall time. A call under way does not
+    keep the watchdog off.
     """
     if spec.policy.stall_watchdog.after_s is not None:
         return
@@ -112,7 +112,7 @@ def _silence(spec: FabricSpec, where: object) -> Iterator[FabricProblem]:
 
 
 def _tokens(spec: FabricSpec, where: object) -> Iterator[FabricProblem]:
-    """Yield a problem for each agent whose answer may exceed its token limit: it is never called, because its worst
+    """Yield a problem for each agent whose answer may exceed its token limit. It is never called, because its worst
     case does not fit.
     """
     budget = spec.policy.budget

@@ -1,7 +1,6 @@
-"""Publication rules for the people and agents who judge: reviewers and judges.
+"""Publication rules for the people and agents who judge: reviewers and judges (docs/specification/stages.md).
 
-Publication rules for judges: no author judges their own work, and an oracle calls nothing that changes the world
-(docs/specification/stages.md).
+No author judges their own work, and an oracle calls nothing that changes the world.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def doubtful(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator
     could = _who_could(asked, people)
     if len(could) == 1 < len(people):
         sentence = f"asks {could[0]} alone, and in tier {Tier.HIGH_STAKES} a second person has to approve an edit"
-        yield "reviewers", f"{sentence}; until the review escalates, {could[0]} approves, responds or rejects"
+        yield "reviewers", f"{sentence}; until the review is passed on, {could[0]} approves, responds or rejects"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,10 +1,8 @@
-"""Notes protections that a fabric switches off or weakens so far that they stop nothing (S0 "Requirements at
-publication"). Its author may mean it.
+"""Notes protections that a fabric switches off, or weakens so far that they stop nothing (S0 "Requirements at
+publication").
 
-Applies the rules about limits and weakened protections to single stages (``policy.stages``).
-
-Publication rules for retries: settings that are laxer than required need a reason
-(docs/specification/retries.md).
+Its author may mean it. The rules apply to single stages too (``policy.stages``). Retry settings that are laxer than
+required need a reason (docs/specification/retries.md).
 """
 
 from __future__ import annotations
@@ -174,8 +172,8 @@ def _is_meant(stage: Stage, path: str) -> bool:
 
 
 def _nearest(stage: Stage, own: StagePolicy, path: str) -> str:
-    """Return the path of the stage's own field where it has one, else of the stage: the fabric's value does not fit
-    the stage's other values.
+    """Return the path of the stage's own field, or of the stage where it has none. The fabric's value does not fit the
+    stage's other values.
     """
     group, _, name = path.partition(".")
     given = own.groups[group].given_fields if group in own.groups else {}

@@ -1,4 +1,4 @@
-"""Whether a browser that a provider leads back asked for it: by its state, not long ago, once. The provider itself: tests/peers/test_oidc.py."""
+"""A browser comes back from a provider: it counts only if it asked, by its state, not long ago, once. The provider itself: tests/peers/test_oidc.py."""
 
 from __future__ import annotations
 

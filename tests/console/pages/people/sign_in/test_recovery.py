@@ -124,7 +124,7 @@ def test_a_mailed_link_signs_nobody_in_and_a_link_to_sign_in_changes_no_password
 
 def test_who_has_no_way_to_use_one_gets_none(vera):
     ben = member("ben")
-    ben.email = "vera@example.org"  # Of two who have an address, it is nobody's.
+    ben.email = "vera@example.org"  # Where two members have an address, it belongs to neither.
     ben.save()
     member("nightly", service=True)
     for wanted in ("vera@example.org", "nightly", "owner"):
@@ -138,7 +138,7 @@ def test_who_has_no_way_to_use_one_gets_none(vera):
 
 @pytest.mark.parametrize("role", Role)
 def test_an_address_that_an_inviter_wrote_is_nobodys_until_its_person_says_so(vera, role):
-    """Whoever may invite could write an address of their own, and have another's password link mailed there."""
+    """An inviter could write an address of their own, and have another's password link mailed there."""
     inviter = fresh(member("ivan", role))
     if not has({role}, Right.MEMBERS):
         with pytest.raises(Refused, match="may not invite people"):

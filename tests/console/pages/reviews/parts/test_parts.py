@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.forms.values.diff import diff_of
-from console.pages.reviews.claims import QUEUE, TABS
+from console.pages.reviews.assignments import QUEUE, TABS
 from console.pages.reviews.parts.consequences import WORDS, consequences
 from console.pages.reviews.parts.due_line import due_line
 from console.pages.reviews.parts.queue import URGENCIES, find_group
@@ -87,7 +87,7 @@ def test_any_two_values_have_a_difference_that_says_both(shown, value):
 def test_the_line_ends_with_the_expiry_or_with_the_answer(actor, doubt):
     known = build_evidence(actor, doubt)
     open_line = due_line(doubt, known, doubt.opened_at, "rejected by the system", "owner")
-    assert [tick.says for tick in open_line.ticks] == ["reminder", "escalated to owner", "rejected by the system"]
+    assert [tick.says for tick in open_line.ticks] == ["reminder", "passed on to owner", "rejected by the system"]
     assert [tick.x for tick in open_line.ticks] == [49.5, pytest.approx(73.75, abs=0.06), 98.0]
     assert open_line.now == 1.0
     answered = replace(doubt, decided_at=known.remind_at + 1, decided_by="ana", verb="approve")

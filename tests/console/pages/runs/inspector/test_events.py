@@ -143,7 +143,7 @@ class TestCalls:
     def test_the_prompt_is_rendered_again_message_by_message(self, look, actor, small):
         run = ran(actor, small)
         page = look(run.id, seq_of(run.id, "call_issued"))
-        assert sections(page)[:3] == ["Prompt", "Tools offered", "What became of it"]
+        assert sections(page)[:3] == ["Prompt", "Tools offered", "Result of the call"]
         assert "You are planner. Plan." in page
         assert "Divide the request into at most" in page
 
@@ -259,17 +259,17 @@ class TestDecisions:
         # docs/specification/failures.md: below tau escalates in every tier.
         assert page.split("Other tiers would have")[1].split("</dl>")[0].count("escalate") == 2
         assert "verified: replay gives the same decision" in page
-        assert "Review opened" in page.split("What followed")[1]
+        assert "Review opened" in page.split("Consequences")[1]
 
     def test_a_review_with_what_was_shown(self, look, actor, doubtful):
         assert "doubtful" in DOUBTFUL
         run = ran(actor, doubtful)
         page = look(run.id, seq_of(run.id, "review_opened"))
-        assert sections(page)[:2] == ["What was shown", "Facts"]
+        assert sections(page)[:2] == ["Content shown", "Facts"]
         assert "below_tau" in page
         assert "then rejected by the system" in page
         # The words above say it; the tree with its internal names is opened by who wants it.
-        assert re.search(r'<details class="raw-event"><summary><h3>What was shown <span>as stored</span></h3>', page)
+        assert re.search(r'<details class="raw-event"><summary><h3>Content shown <span>as stored</span></h3>', page)
 
     def test_the_start_of_a_run_lists_its_documents_and_keeps_names_as_they_are(self, look, actor, small):
         run = ran(actor, small, documents=(Document("notes.md", "x"), Document("plan.md", "y")))

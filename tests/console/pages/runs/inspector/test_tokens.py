@@ -1,4 +1,4 @@
-"""What the pages, the command and the API say of a call's tokens: their kinds, what they cost, and a count that is not believed."""
+"""Pages, command and API show a call's tokens: their kinds, what they cost, and a count that is not believed."""
 
 from __future__ import annotations
 

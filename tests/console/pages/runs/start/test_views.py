@@ -131,6 +131,15 @@ def test_everything_that_is_wrong_is_said_at_once(browser, small):
     assert page.count("aria-invalid") == 3
 
 
+def test_a_newcomer_starts_with_the_research_desk(browser, actor, small):
+    fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another", 1))
+    page = browser.get("/start").content.decode()
+    assert re.search(r'value="another" id="fabric-another"[^>]* checked>', page), "the first by name"
+    fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: research-desk", 1))
+    page = browser.get("/start").content.decode()
+    assert re.search(r'value="research-desk" id="fabric-research-desk"[^>]* checked>', page), "README says so"
+
+
 def test_what_was_picked_stays_picked(browser, small, doubtful):
     page = send(browser, fabric="small", text="", tier="batch").content.decode()
     assert re.search(r'value="small" id="fabric-small"[^>]* checked>', page)

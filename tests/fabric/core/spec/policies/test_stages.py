@@ -1,4 +1,4 @@
-"""What single stages have otherwise than their fabric takes effect in them and in no other (docs/specification/protections.md)."""
+"""A stage's own value takes effect in that stage and in no other (docs/specification/protections.md)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from fabric.core.values.units import JSON
 from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import US, World, ran
+from tests.fabric.core.rules.test_loop_runs import SOON, THOUGHTS, blocked, changing
 from tests.fabric.core.scripts import asks, call, fails, gives, planned, say, scored, summary
-from tests.fabric.core.test_loop_runs import SOON, THOUGHTS, blocked, changing
 from tests.fabric.core.topologies.fabrics import TOPICS, passes, peers
 
 Run = Callable[[JSON], World]

@@ -50,7 +50,7 @@ def test_what_is_no_cursor_is_said(actor, cursor):
 def test_it_says_who_decided_what_and_how_long_it_took(actor, run_id):
     made = decided(run_id, "reject", took_s=90, agreed=names_text(["ben"]), score=0.6, tau=0.7)
     many(made)
-    # The first of two claims was released; somebody else's, and what came later, are not this decision's.
+    # The first of two claims was released; another person's, and what came later, are not this decision's.
     for name, at in (("ana", AT - 80 * US), ("ana", AT - 30 * US), ("ben", AT - 20 * US), ("ana", AT + US)):
         said = {"kind": Act.REVIEW_CLAIMED.value, "subject": run_id, "body": encode({"item": made.id})}
         AuditLine.objects.create(workspace_id=actor.workspace_id, actor=name, at=at, **said)

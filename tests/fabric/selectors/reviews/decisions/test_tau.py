@@ -1,4 +1,4 @@
-"""What decisions about unsure results say of tau: never more than they show."""
+"""Decisions about unsure results say something of tau: never more than they show."""
 
 import pytest
 

@@ -278,7 +278,7 @@ PLANS = {
 
 @pytest.mark.parametrize("text", PLANS)
 def test_an_index_answers_and_nothing_is_sorted(many, actor, text):
-    """What SQLite says it would do; PostgreSQL's plans are looked at by the benchmark's own test."""
+    """SQLite's plan of the query; PostgreSQL's plans are looked at by the benchmark's own test."""
     rows = runs_list._query_runs(actor, query(text, actor), fabric_ids(actor))
     for asked in (
         rows,

@@ -1,4 +1,4 @@
-"""What a run's page says of a rate that was too fast, of the alert, the other model and the new cap."""
+"""A run's page describes a rate that was too fast, the alert, the other model and the new cap."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fabric.selectors.runs.story.figures import kind_shares
 from fabric.selectors.runs.story.fold import RunStory
+from tests.fabric.core.budgets.test_tool_prices import PRICE, priced, spent
 from tests.fabric.core.fabrics import PRICES
-from tests.fabric.core.test_tool_prices import PRICE, priced, spent
 
 
 def test_the_story_says_what_tools_cost():

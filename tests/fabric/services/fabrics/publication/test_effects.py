@@ -1,4 +1,4 @@
-"""Publication: tools that change the world have a way back, or somebody's word before them, and rules of approval that say something."""
+"""Publication: tools that change the world have a way back, or a person's word before them, and rules of approval that say something."""
 
 from typing import Any
 

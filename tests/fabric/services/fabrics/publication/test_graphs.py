@@ -1,4 +1,4 @@
-"""Graphs and chains of peers at publication: who is nobody, rules that never end it, tools of a conversation in other hands."""
+"""Graphs and chains of peers at publication: names of no agent, rules that never end it, tools of a conversation in other hands."""
 
 from typing import Any
 

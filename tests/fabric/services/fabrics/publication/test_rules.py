@@ -1,4 +1,4 @@
-"""What a fabric must have before it is published: each rule broken once, each said with its path and its remedy."""
+"""A fabric must have certain parts before it is published: each rule broken once, each said with its path and its remedy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a fabric with teams must have before it is published, each said with its path in the team."""
+"""A fabric with teams must have certain parts before it is published, each said with its path in the team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial says is what a run's gate says of the same payload: the engine is driven with it, and both verdicts are laid side by side."""
+"""A trial gives the verdict of a run's gate on the same payload: the engine is driven with it, and both verdicts are laid side by side."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of_kind(kind: str) -> Any:
 
 
 def problems(world: World) -> list[str]:
-    """What the gate that failed first says; empty when the run completed."""
+    """Return what the gate that failed first says; empty when the run completed."""
     decided = world.of(ev.ReactionDecided)
     if not decided:
         assert world.end.state is RunState.COMPLETED

@@ -72,7 +72,7 @@ def edits(draw: st.DrawFn, tree: JSON) -> Edit:
 
 
 def document(tree: JSON, seed: int) -> tuple[str, JSON]:
-    """The tree as somebody wrote it, and what it reads as."""
+    """The tree as an author wrote it, and what it reads as."""
     text = written(tree, Random(seed))
     try:
         return text, read_yaml(text).value

@@ -227,7 +227,7 @@ def _is_plain(value: str, flow: bool) -> bool:
 
 
 def is_literal(value: JSON) -> bool:
-    """Whether a value is text of several lines that a literal block holds as it is."""
+    """Return True if a value is text of several lines that a literal block holds as it is."""
     if not isinstance(value, str) or "\n" not in value or not _LITERAL.fullmatch(value):
         return False
     body = value.removesuffix("\n")

@@ -1,4 +1,4 @@
-"""What a password may be."""
+"""A password passes only by all rules."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def with_password(name="vera", *roles):
 
 
 def with_app(user):
-    """The secret of somebody's app, and their recovery codes."""
+    """The secret of a member's app, and their recovery codes."""
     secret = totp_secret()
     codes = totp_add(actor=fresh(user), user=user, secret=secret, code=pyotp.TOTP(secret).now())
     SecondFactor.objects.update(counter=0)  # As if that code had been shown long ago.
@@ -185,7 +185,7 @@ def test_changing_factors_wants_a_fresh_sign_in():
 
 
 def signed_in_with_code(user):
-    """A browser in which somebody signed in by a recovery code."""
+    """A browser in which a member signed in by a recovery code."""
     codes = recovery_codes_make(actor=fresh(user), user=user)
     client = Client(HTTP_HOST="127.0.0.1")
     enter(client, user.username)

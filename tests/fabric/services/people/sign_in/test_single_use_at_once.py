@@ -1,4 +1,4 @@
-"""What lets somebody in once does so once, however many come with it in one moment."""
+"""A code, link or invitation lets one person in once, however many come with it in one moment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WAYS = (a_code_of_an_app, a_recovery_code, a_sign_in_link, a_password_link)
 
 
 def together(acts: list[Callable[[], Any]]) -> list[Any]:
-    """What each gave, none of whom writes before all have read."""
+    """Return what each gave, none of whom writes before all have read."""
     read = threading.Barrier(len(acts))
 
     def one(act: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What ``evaluate_detectors`` says of a trace is what the engine does with it: the same trips at the same places (docs/reference/detectors.md)."""
+"""``evaluate_detectors`` and the engine trip at the same places of a trace (docs/reference/detectors.md)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Replay:
         return summary()
 
     def announced(self, number: int) -> str:
-        """What its agent said right before a call."""
+        """Return what its agent said right before a call."""
         before = self.trace.steps[number - 1]
         own = number > 0 and before.kind in ("model", "message") and before.agent == self.trace.steps[number].agent
         return before.said if own and not is_person(before) else ""
@@ -123,7 +123,7 @@ def agree(trace: Trace) -> None:
 
 
 def coarse(trace: Trace) -> bool:
-    """Whether its errors say less than its contents ("exitcode: 1"): a tool of ours has one text for both, so two results that differ in the record do not
+    """Return True if its errors say less than its contents ("exitcode: 1"): a tool of ours has one text for both, so two results that differ in the record do not
     differ in the run, and another rule may be the one that trips at the very same place.
     """
     errors = {(s.tool, s.error, s.masked) for s in trace.steps if s.error}
@@ -177,12 +177,12 @@ def test_they_agree_about_a_persons_word(steps):
 
 
 def alone(trace: Trace) -> Trace:
-    """The same with one agent for all: whoever it is, they share a conversation."""
+    """The same with one agent for all: they share its conversation."""
     return replace(trace, steps=tuple(s if is_person(s) else replace(s, agent="worker") for s in trace.steps))
 
 
 def by_agent(trace: Trace) -> Iterator[Trace]:
-    """What each agent did by itself, with what people said."""
+    """Yield what each agent did by itself, with what people said."""
     for name in dict.fromkeys(s.agent for s in trace.steps if not is_person(s)):
         yield replace(trace, steps=tuple(s for s in trace.steps if is_person(s) or s.agent == name))
 

@@ -1,4 +1,4 @@
-"""Somebody is there for every cell that asks: the fabric's reviewers, and a user with each role that a cell names."""
+"""A person is there for every cell that asks: the fabric's reviewers, and a user with each role that a cell names."""
 
 from __future__ import annotations
 

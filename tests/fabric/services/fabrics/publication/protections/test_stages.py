@@ -1,4 +1,4 @@
-"""What publication says of single stages: bounds, deviations, people who are asked, and what no run can reach."""
+"""Publication judges single stages: bounds, deviations, people who are asked, and what no run can reach."""
 
 from __future__ import annotations
 
