@@ -29,7 +29,7 @@ PERIODS: Mapping[str, tuple[str, int | None]] = {
     "30d": ("the last 30 days", 30),
     "90d": ("the last 90 days", 90),
     "365d": ("the last year", 365),
-    "all": ("all there is", None),
+    "all": ("all time", None),
 }
 """Words of a period, and its days; None: unlimited."""
 

@@ -340,13 +340,13 @@ def rungs(page, failure, tier):
 
 
 def test_cells_behind_retry_layers_show_all_that_their_drills_expect(browser, actor, small):
-    """The page shows what the engine lays its ladder by in that stage, and no more than the cell where nothing stands around it."""
+    """A cell of a stage with retry layers shows the layers' rungs too; other cells show their own rungs alone."""
     plain = browser.get(PAGE).content.decode()
     assert rungs(plain, *ONE) == ["retry ×5", "wait for breaker ×2", "escalate (last)"]
-    assert "with what stands around it" not in plain
+    assert "with the retry layers" not in plain
     fabric_publish(actor=actor, source=LAYERED)
     page = browser.get(PAGE).content.decode()
     assert rungs(page, *ONE) == ["retry ×3", "wait for breaker ×2", "retry node ×4", "escalate (last)"]
-    assert "with what stands around it in finalize" in cell(page, *ONE)[1]
+    assert "with the retry layers of finalize" in cell(page, *ONE)[1]
     assert rungs(page, FailureType.TOOL_LOOP, Tier.BATCH) == rungs(plain, FailureType.TOOL_LOOP, Tier.BATCH)
-    assert "with what stands around it" not in cell(page, FailureType.TOOL_LOOP, Tier.BATCH)[1]
+    assert "with the retry layers" not in cell(page, FailureType.TOOL_LOOP, Tier.BATCH)[1]
