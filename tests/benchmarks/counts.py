@@ -1,11 +1,15 @@
 """Counts of one flow5 run and of one agent's turn that are equal on every machine with the same version of Python.
 
-The production driver runs without threads, store and clock: each batch commits at once, and each model answers at
-once. So the counts are of the engine alone; statements, rows and commits are counted where a store is used.
+``python -m tests.benchmarks.counts`` prints them, and ``--write`` records them in ``counts.json``; a test holds the
+record. The production driver runs without threads, store and clock: each batch commits at once, and each model answers
+at once. So the counts are of the engine alone; statements, rows and commits are counted where a store is used.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 import types
 from collections import deque
@@ -13,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,9 +30,10 @@ from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import Append, Committed, Perform, PortAnswered, Taken
 from fabric.runtime.ports.journal import ClaimedRun, InboxItem
 from tests.benchmarks.throughput.answers import ANSWERS, REQUEST
-from tests.benchmarks.throughput.flow5 import compiled
-from tests.benchmarks.turns import EARLY, Turns
+from tests.benchmarks.throughput.spec import compile_flow5
+from tests.benchmarks.turns import EARLY, LATE, Turns
 
+FILE = Path(__file__).with_name("counts.json")
 BEGIN = 1_700_000_000 * US
 DAY = 86_400 * US
 RUNS = 3
@@ -105,20 +111,18 @@ class OneRun:
     """A flow5 run from its claim to its end, as one function call after another."""
 
     def __init__(self) -> None:
-        self.compiled, self.events, self.batches, self.kinds = compiled(), 0, 0, [""] * 0
+        self.compiled, self.events, self.batches = compile_flow5(), 0, 0
 
     def drive(self) -> RunDriver:
         """Drive one run to its end, and return its driver."""
         driver, now = RunDriver(self.compiled), BEGIN
         self.events = self.batches = 0
-        self.kinds = []
         waiting = deque(driver.step(Taken(_claimed(), "bench"), now))
         while waiting:
             now += 1_000
             match waiting.popleft():
                 case Append(batch):
                     self.events += len(batch.rows)
-                    self.kinds += [row.kind for row in batch.rows]
                     self.batches += 1
                     waiting += driver.step(Committed(batch.new_seq), now)
                 case Perform(CallModel() as command):
@@ -168,3 +172,24 @@ def count_turn(number: int = EARLY) -> dict[str, int]:
 
 def _fields(found: Counts) -> dict[str, int]:
     return {name: getattr(found, name) for name in Counts.__slots__}
+
+
+def count_all() -> dict[str, dict[str, int]]:
+    """Return all counts of this process."""
+    return {"flow5": count_flow5(), f"turn {EARLY}": count_turn(EARLY), f"turn {LATE}": count_turn(LATE)}
+
+
+def count_apart() -> dict[str, dict[str, int]]:
+    """Return all counts of a fresh process with fixed hashes: sets have the same order in each."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "tests.benchmarks.counts"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=FILE.parents[2])
+    found: dict[str, dict[str, int]] = json.loads(said.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        FILE.write_text(json.dumps(count_apart(), indent=1) + "\n")
+    else:
+        print(json.dumps(count_all()))

@@ -24,7 +24,8 @@ from fabric.runtime.happenings import Append, Committed, Happening, Perform, Por
 from fabric.runtime.journal.snapshots import STATE_DIGEST
 from fabric.runtime.ports.journal import Batch, BatchFate, JournalStore
 from fabric.worker.process.clock import SYSTEM_CLOCK
-from tests.benchmarks.throughput.flow5 import compiled, new_run
+from tests.benchmarks.throughput.flow5 import new_run
+from tests.benchmarks.throughput.spec import compile_flow5
 
 TURNS = 5
 """Turns of the agent before it fails."""
@@ -95,7 +96,7 @@ class LongRun:
         self._store = store
         journal: JournalStore = store
         self._journal = journal
-        self._compiled = compiled(SPEC)
+        self._compiled = compile_flow5(SPEC)
         self.incarnation = f"long-{new_id()}"
         self.run_id = new_id()
         self.read = Read()

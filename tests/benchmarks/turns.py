@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fabric.core import events as ev
 from fabric.core.calls import issue as calls
@@ -31,8 +31,9 @@ from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.policies.gates import gate_evaluators
 from simulator.installation.database import ROOT
-from tests.benchmarks.peers.environments import ensure
-from tests.benchmarks.peers.measuring import Served
+
+if TYPE_CHECKING:
+    from tests.benchmarks.peers.measuring import Served
 
 EARLY, LATE = 10, 200
 """Turns at which the guard is asked and the turn is timed."""
@@ -175,6 +176,9 @@ def measure(rounds: int, *, peers: bool) -> dict[str, Any]:
 
 
 def _langgraph(stack: ExitStack, folder: Path) -> Served:
+    from tests.benchmarks.peers.environments import ensure  # They load Django, which a turn needs not.
+    from tests.benchmarks.peers.measuring import Served
+
     command = [str(ensure("langgraph")), "-m", "tests.benchmarks.peers.langgraph_turn"]
     peer = stack.enter_context(closing(Served(command, {**os.environ, "PYTHONPATH": str(ROOT)}, folder / "peer.log")))
     peer.ready()

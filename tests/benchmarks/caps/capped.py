@@ -24,6 +24,7 @@ from tests.benchmarks.caps.capped_worker import LEASE_S, Plan, journal, main
 from tests.benchmarks.caps.spends_worker import stores
 from tests.benchmarks.throughput import flow5
 from tests.benchmarks.throughput.answers import STEPS
+from tests.benchmarks.throughput.spec import SPEC, compile_flow5
 
 RUN_USD_MICROS = STEPS * 700
 """What a run of flow5 comes to: 200 tokens in and 250 out a step, at 1 and 2 dollars a million."""
@@ -65,15 +66,13 @@ class Found:
 
 def spec(cap_usd_micros: int) -> FabricSpec:
     """flow5 with a cap of its fabric's hour."""
-    budget = flow5.SPEC.policy.budget.model_dump() | {"fabric_hour_usd_micros": cap_usd_micros}
-    return FabricSpec.model_validate(
-        flow5.SPEC.model_dump() | {"policy": flow5.SPEC.policy.model_dump() | {"budget": budget}}
-    )
+    budget = SPEC.policy.budget.model_dump() | {"fabric_hour_usd_micros": cap_usd_micros}
+    return FabricSpec.model_validate(SPEC.model_dump() | {"policy": SPEC.policy.model_dump() | {"budget": budget}})
 
 
-def compiled(cap_usd_micros: int) -> CompiledFabric:
+def compile_capped(cap_usd_micros: int) -> CompiledFabric:
     """It, compiled."""
-    plain = flow5.compiled()
+    plain = compile_flow5()
     return compile_spec(spec(cap_usd_micros), prices=plain.prices, prompt_overhead=plain.prompt_overhead)
 
 

@@ -46,7 +46,7 @@ def main(plan: Plan) -> None:
 
     store = journal(plan.db, plan.address)
     grants, buckets = stores(plan.db, plan.address)
-    revision = Revision(capped.compiled(plan.cap_usd_micros), {})
+    revision = Revision(capped.compile_capped(plan.cap_usd_micros), {})
     ports = Ports(
         store=store,
         writer=JournalWriter(store, NullNudge()),

@@ -34,6 +34,7 @@ from fabric.runtime.ports.journal import Batch, BatchFate, JournalStore, Nudge
 from fabric.stores.writer import JournalWriter
 from simulator.installation.database import ROOT
 from tests.benchmarks.throughput import flow5
+from tests.benchmarks.throughput.spec import SPEC
 
 BURST = 10_000
 BURST_BATCH = 100
@@ -242,9 +243,9 @@ def measure(db: str, *, viewers: int, rate: int, seconds: int) -> dict[str, Any]
     from fabric.services.actors import workspace_default
 
     workspace = workspace_default()
-    fabric = Fabric.objects.create(workspace_id=workspace, name=flow5.SPEC.name, title=flow5.SPEC.title)
+    fabric = Fabric.objects.create(workspace_id=workspace, name=SPEC.name, title=SPEC.title)
     revision = Revision.objects.create(
-        workspace_id=workspace, fabric=fabric, number=1, digest=flow5.SPEC.digest(), spec=flow5.SPEC.model_dump_json()
+        workspace_id=workspace, fabric=fabric, number=1, digest=SPEC.digest(), spec=SPEC.model_dump_json()
     )
     feeder = Feeder(wiring.store(), wiring._local_nudge(), workspace, revision.id)
     feeder.feed(50)

@@ -15,7 +15,7 @@ from django.test import Client
 from fabric.selectors.runs.query import list_pages as runs_list
 from fabric.services.actors import login_link_create, owner_actor, owner_ensure
 from tests.benchmarks.console import many_runs
-from tests.benchmarks.throughput import flow5
+from tests.benchmarks.throughput.spec import SPEC
 
 INDEXED = (
     ("all", ""),
@@ -62,7 +62,7 @@ def measure(runs: int, rounds: int) -> list[dict[str, Any]]:
     # Counted is a small part of what there is, as of a million: else PostgreSQL is right to read a small table whole.
     runs_list.COUNT_MAX = min(runs_list.COUNT_MAX, max(1, runs // PART))
     actor = owner_actor()
-    fabrics = many_runs.fabrics_create(actor.workspace_id, flow5.SPEC.model_dump_json(), flow5.SPEC.digest())
+    fabrics = many_runs.fabrics_create(actor.workspace_id, SPEC.model_dump_json(), SPEC.digest())
     many_runs.generate(actor.workspace_id, fabrics, runs, now=time.time_ns() // 1_000)
     return figures(rounds)
 

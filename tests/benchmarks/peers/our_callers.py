@@ -16,6 +16,7 @@ import psycopg
 
 from tests.benchmarks.peers.serving import on_threads, serve
 from tests.benchmarks.throughput.answers import REQUEST
+from tests.benchmarks.throughput.spec import SPEC
 
 WAIT_S = 60.0
 AGAIN_S = 1.0
@@ -69,7 +70,6 @@ def main() -> None:
     from fabric.services.actors import workspace_default
     from fabric.services.fabrics.revisions import fabric_publish
     from fabric.services.runs.start import run_start
-    from tests.benchmarks.throughput.flow5 import SPEC
 
     actor = Actor("bench", workspace_default(), "system")
     # JSON is YAML.

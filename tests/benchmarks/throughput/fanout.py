@@ -25,7 +25,8 @@ from fabric.worker.process.clock import SYSTEM_CLOCK
 from fabric.worker.process.tuning import tune_process
 from tests.benchmarks.throughput.answers import FILLER
 from tests.benchmarks.throughput.figures import Counted
-from tests.benchmarks.throughput.flow5 import SPEC, InstantModels, compiled, new_run
+from tests.benchmarks.throughput.flow5 import InstantModels, new_run
+from tests.benchmarks.throughput.spec import SPEC, compile_flow5
 
 WAIT_S = 300.0
 STEPS_MIN = 200
@@ -69,7 +70,7 @@ class FanOut:
     def __init__(self, store: Any, workspace_id: str, revision_id: str) -> None:
         self.store: Any = store
         self._ids = (workspace_id, revision_id)
-        self._fabric = Revision(compiled(spec(1)), {})
+        self._fabric = Revision(compile_flow5(spec(1)), {})
         self._root, self._ended = "", threading.Event()
         self._family: set[str] = set()
         ports = Ports(
@@ -103,7 +104,7 @@ class FanOut:
 
     def figure(self, briefs: int, rounds: int = 1) -> Figure:
         """The figures of one size; the median of ``rounds``, after one run that is not counted."""
-        self._fabric = Revision(compiled(spec(briefs)), {})
+        self._fabric = Revision(compile_flow5(spec(briefs)), {})
         self.one()
         runs, seconds, children = max(1, STEPS_MIN // briefs), [], 0
         before = Counted.of(self.store)

@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fabric.core.events.inputs import INBOX, ModelReplied, RunRequested
 from fabric.core.spec.fabric import FabricSpec
-from fabric.core.state.context import CompiledFabric, compile_spec
 from fabric.core.values.taxonomy import Tier
 from fabric.models.fields.identities import new_id
 from fabric.runtime.hosting.ownership import Revision
 from fabric.runtime.ports.calls import ModelPort, ModelRequest
 from fabric.runtime.ports.journal import JournalStore, NewRun
-from fabric.runtime.prompts import overhead_bytes
 from fabric.stores.writer import JournalWriter
 from fabric.tools.runner import ToolRunner
 from fabric.worker.host import HostConfig, Ports, RunHost
@@ -27,39 +25,9 @@ from fabric.worker.process.tuning import tune_process
 from tests.benchmarks.throughput.answers import ANSWERS, REQUEST
 from tests.benchmarks.throughput.clients import Clients
 from tests.benchmarks.throughput.lockstep import LockstepWriter
+from tests.benchmarks.throughput.spec import SPEC, compile_flow5
 
 RUN_S = 86_400
-
-SPEC = FabricSpec.model_validate(
-    {
-        "name": "flow5",
-        "title": "Benchmark",
-        "tiers": {"default": "batch", "allowed": ["batch"]},
-        "models": [
-            {"name": "instant", "provider": "instant", "price": {"input_usd_per_mtok": "1", "output_usd_per_mtok": "2"}}
-        ],
-        "agents": [
-            {"name": name, "instructions": f"You are the {name}.", "model": "instant"}
-            for name in ("planner", "worker", "lead", "critic", "writer")
-        ],
-        "topology": {
-            "planner": "planner",
-            "workers": ["worker"],
-            "aggregator": "lead",
-            "critic": "critic",
-            "finalizer": "writer",
-        },
-        "policy": {"budget": {"run_usd_micros": 10_000_000}},
-        "reviewers": ["reviewer"],
-    }
-)
-
-
-def compiled(spec: FabricSpec = SPEC) -> CompiledFabric:
-    """The benchmark's fabric, compiled as the composition root compiles any."""
-    prices = {model.name: model.price.price() for model in spec.models if model.price}
-    overhead = {agent.name: overhead_bytes(spec, agent, {}) for agent in spec.agents}
-    return compile_spec(spec, prices=prices, prompt_overhead=overhead)
 
 
 class InstantModels:
@@ -96,7 +64,7 @@ class Flow5:
         self._ids = (workspace_id, revision_id)
         self._waiting: dict[str, threading.Event] = {}
         self._clients: Clients | None = None
-        fabric = Revision(compiled(spec), {})
+        fabric = Revision(compile_flow5(spec), {})
         ports = Ports(
             store=store,
             writer=writer or JournalWriter(store, NullNudge()),

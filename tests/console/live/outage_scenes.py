@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import django
 
+from tests.benchmarks.throughput.spec import SPEC
 from tests.console.live.following import Page, following
 from tests.console.live.proxy import Proxy, proxy_to
 
@@ -127,7 +128,6 @@ class Stage:
 
 def flow5_revision(workspace: str) -> str:
     from fabric.models import Fabric, Revision
-    from tests.benchmarks.throughput.flow5 import SPEC
 
     fabric = Fabric.objects.create(workspace_id=workspace, name=SPEC.name, title=SPEC.title)
     body = SPEC.model_dump_json()

@@ -32,7 +32,7 @@ from fabric.worker.process.clock import SYSTEM_CLOCK, Elapsed, elapsed_s
 from simulator.stores.memory.guards import MemoryGuards
 from simulator.stores.memory.journal import MemoryStore
 from tests.benchmarks.throughput.answers import ANSWERS
-from tests.benchmarks.throughput.flow5 import SPEC
+from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.stores.journal_worlds import new_run
 
 WAIT_S = 60

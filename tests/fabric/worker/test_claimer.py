@@ -13,7 +13,7 @@ from fabric.runtime.spending.usual_rates import KIND as USUAL_RATE
 from fabric.worker.claimer import Claimer
 from fabric.worker.process.clock import SYSTEM_CLOCK
 from simulator.stores.memory.guards import MemoryGuards
-from tests.benchmarks.throughput.flow5 import SPEC
+from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.stores.writer_scenes import WAIT_S, Gate, owned
 from tests.fabric.worker.host_scenes import compile_
 

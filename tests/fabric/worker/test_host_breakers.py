@@ -12,7 +12,7 @@ from fabric.core.events.inputs import CallFailed
 from fabric.core.values.frozen import replace
 from fabric.core.values.taxonomy import Cause, Tier
 from fabric.runtime.ports.spending import RunLine
-from tests.benchmarks.throughput.flow5 import SPEC
+from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.worker.host_scenes import WAIT_S, policy, said, sharing
 
 SCOPE = f"provider:{SPEC.models[0].provider}"

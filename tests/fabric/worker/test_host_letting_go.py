@@ -13,7 +13,7 @@ from fabric.runtime.hosting.release import releasing_batch
 from fabric.runtime.ports.batch_parts import FamilyCaps, Send, Snapshot
 from fabric.runtime.ports.journal import ClaimedRun, Document, InputWithdrawn, StoreUnavailable
 from fabric.worker.process.clock import SYSTEM_CLOCK
-from tests.benchmarks.throughput.flow5 import SPEC
+from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.stores.journal_worlds import Journal, new_run
 from tests.fabric.worker.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
 from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, decision, doubtful, said, settled

@@ -8,7 +8,7 @@ import pytest
 from fabric.core.events.inputs import ModelReplied, ToolCall
 from fabric.core.spec.fabric import FabricSpec
 from fabric.tools.runner import ToolRunner
-from tests.benchmarks.throughput.flow5 import SPEC
+from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.tools.mcp.worlds import STARTS_A_CHILD, alive, children_of, permits, program, stdio
 from tests.fabric.worker.host_scenes import Site, Watched, own_threads, said
 

@@ -31,6 +31,7 @@ from django.db import connection
 
 from fabric.core.spec.fabric import FabricSpec
 from simulator.installation import database
+from tests.benchmarks.throughput.spec import SPEC
 
 INSIDE = "FABRIC_BENCH_INSIDE"
 NUMBERS = ("concurrency", "runs", "rounds", "viewers", "rate", "seconds", "processes", "spends", "scopes", "paused")
@@ -201,12 +202,11 @@ class Command(BaseCommand):
     def _capped(self, options: dict[str, Any]) -> None:
         from fabric.composition import engine as wiring
         from tests.benchmarks.caps import capped
-        from tests.benchmarks.throughput import flow5
 
         db = options["db"]
         address = wiring.dsn() if db == "postgresql" else str(connection.settings_dict["NAME"])
         numbers = {name: options[name] for name in ("runs", "processes")}
-        found = capped.measure(db, address, _rows(flow5.SPEC), kills=options["kill_between"], **numbers)
+        found = capped.measure(db, address, _rows(SPEC), kills=options["kill_between"], **numbers)
         self._say({"work": "capped", "db": db, **numbers, **asdict(found), "faults": found.faults()}, options)
         if found.faults():
             raise CommandError(f"the cap did not hold: {found.faults()}")
@@ -282,7 +282,7 @@ def measure(db: str, runs: int, rounds: int, concurrency: int, *, held: bool = F
     from tests.benchmarks.throughput import bare, figures, flow5
     from tests.benchmarks.throughput.lockstep import LockstepWriter
 
-    ids = _rows(flow5.SPEC)
+    ids = _rows(SPEC)
     store: Any = wiring.store()
     loops: list[bare.BareLoop] = (
         [bare.BareSqlite(Path(connection.settings_dict["NAME"]).with_name("bare.sqlite3"))] * concurrency
@@ -334,9 +334,9 @@ def _sizes(text: str) -> list[int]:
 def fan_outs(db: str, sizes: list[int], rounds: int) -> dict[str, Any]:
     """The figures of fan-outs in the database that Django is connected to."""
     from fabric.composition import engine as wiring
-    from tests.benchmarks.throughput import fanout, flow5
+    from tests.benchmarks.throughput import fanout
 
-    return {"db": db, **fanout.measure(wiring.store(), *_rows(flow5.SPEC), sizes, rounds)}
+    return {"db": db, **fanout.measure(wiring.store(), *_rows(SPEC), sizes, rounds)}
 
 
 def beside_peers(db: str, runs: int, rounds: int, concurrency: int) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def beside_peers(db: str, runs: int, rounds: int, concurrency: int) -> dict[str,
     from tests.benchmarks.peers import measuring
     from tests.benchmarks.throughput import flow5
 
-    engine = flow5.Flow5(wiring.store(), *_rows(flow5.SPEC))
+    engine = flow5.Flow5(wiring.store(), *_rows(SPEC))
     where = Path(connection.settings_dict["NAME"]) if db == "sqlite" else wiring.dsn()
     try:
         found = measuring.measure(db, measuring.Ours(engine, where), runs, rounds, concurrency)

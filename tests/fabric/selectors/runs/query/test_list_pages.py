@@ -27,7 +27,7 @@ from fabric.selectors.runs.query.list_pages import (
     runs_page,
 )
 from tests.benchmarks.console import many_runs, pages
-from tests.benchmarks.throughput import flow5
+from tests.benchmarks.throughput.spec import SPEC
 
 NOW = 1_795_250_000 * US
 COUNT = 600
@@ -36,7 +36,7 @@ COUNT = 600
 @pytest.fixture
 def many(actor) -> dict[str, RunRow]:
     """Six hundred runs of six fabrics over thirty days, by id, without those that another run spawned: a list shows its parent."""
-    made = many_runs.fabrics_create(actor.workspace_id, flow5.SPEC.model_dump_json(), flow5.SPEC.digest())
+    made = many_runs.fabrics_create(actor.workspace_id, SPEC.model_dump_json(), SPEC.digest())
     many_runs.generate(actor.workspace_id, made, COUNT, now=NOW)
     # Some of one instant, one of another priority, one that was stopped early, one whose title has signs of LIKE in it.
     ids = list(Run.objects.order_by("created_at").values_list("id", flat=True))
