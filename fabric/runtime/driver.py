@@ -391,7 +391,7 @@ class RunDriver:
             caps=outgoing.caps(self._compiled) if children else None,
             sends=outgoing.sends(leaving) if leaving else (),
             snapshot=self._snapshot(release=release),
-            format=max(self._arrivals.format if release else 0, find_format(row.kind for row in rows)),
+            format=max(self._arrivals.format if release else 0, find_format([row.kind for row in rows])),
             reserved=reserved,
             settled=settled,
         )

@@ -40,12 +40,16 @@ class Work:
     commands: list[Command] = field(default_factory=list)
     outbox: list[Outgoing] = field(default_factory=list)
     """Written with the facts, in one transaction."""
+    compiled_fabric: CompiledFabric = field(init=False)
+    """The revision in force; of a team, with the topology that it runs."""
 
-    @property
-    def compiled_fabric(self) -> CompiledFabric:
-        """The revision in force; of a team, with the topology that it runs."""
+    def __post_init__(self) -> None:
+        """Select the topology."""
+        self._select_topology()
+
+    def _select_topology(self) -> None:
         compiled = self.ctx.compiled
-        return compiled.select_topology(self.run.topology) if compiled.nested else compiled
+        self.compiled_fabric = compiled.select_topology(self.run.topology) if compiled.nested else compiled
 
     def policy_in(self, stage: Stage) -> FlowPolicy:
         """Return the policy as a stage sees it."""
@@ -73,5 +77,7 @@ class Work:
         size = 0 if raw is None else len(raw)
         event = Event(self.run.seq + 1, self.ctx.now, fact, self.input_id, ref, size)
         self.run = evolve(self.run, event)
+        if self.ctx.compiled.nested:
+            self._select_topology()
         self.emitted.append(EmittedFact(event, raw))
         return event

@@ -122,7 +122,8 @@ def _older(seq: int, kind: str, version: int, known: int, header: bytes) -> Any:
 
 def find_format(kinds: Iterable[str]) -> int:
     """Return the lowest format that reads events of those kinds as this program writes them."""
-    return max((SINCE.get(kind, 1) for kind in kinds), default=1)
+    newer = SINCE.keys() & kinds
+    return max(map(SINCE.__getitem__, newer)) if newer else 1
 
 
 def fact_json(event: Event) -> dict[str, Any]:

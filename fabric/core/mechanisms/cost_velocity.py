@@ -199,6 +199,8 @@ def _anew(state: State) -> State:
 
 def paces(config: Config, state: State, now: int, stage: str = "", agent: str = "") -> Iterator[SpendRate]:
     """Yield each rate of the run, an agent or a stage that has a limit, configured or usual."""
+    if not (state.usual or _has_limits(config.rule)):
+        return
     for scope, spent in _list_scopes(state, stage, agent):
         if spent is None:
             continue
@@ -218,6 +220,15 @@ def _list_scopes(state: State, stage: str, agent: str) -> Iterator[tuple[str, Sp
     yield RUN, state.run
     yield f"{AGENT}:{agent}", state.by_agent.get(agent)
     yield f"{STAGE}:{stage}", state.by_stage.get(stage)
+
+
+def _has_limits(rule: CostVelocity) -> bool:
+    return (
+        rule.usd_micros_per_minute is not None
+        or rule.tokens_per_minute is not None
+        or rule.agent_usd_micros_per_minute is not None
+        or rule.stage_usd_micros_per_minute is not None
+    )
 
 
 def _read_limits(rule: CostVelocity, scope: str) -> Mapping[str, int]:

@@ -148,7 +148,6 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     call = (proposal.target, proposal.args_hash)
     if proposal.polling or call in state.passing.calls:
         return PASS
-    tools = frozenset(tool.name for tool in view.spec.all_tools if tool.polling)
     passing = state.passing.calls
     like = _match_arguments(proposal, view)
     asked = ProposedCall(
@@ -158,7 +157,7 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
         state.calls,
         like,
         state.warned,
-        lambda seen: seen.tool in tools or seen.call in passing,
+        lambda seen: view.spec.polls(seen.tool) or seen.call in passing,
         lambda: _call_title(proposal, view),
         lambda: _announcements(state, view, config.said_window),
         lambda seen: _likeness(seen, proposal, view),

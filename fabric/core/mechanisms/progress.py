@@ -274,7 +274,7 @@ def _turn_arguments(contents: Contents, turn: Asked) -> dict[str, list[Any]]:
 
 def progress_hash(stage: Stage, turn: AnswerTurn, spec: FabricSpec) -> str:
     """Return the hash of a turn's results; "" if it cannot be compared: no call returned, or a call polls."""
-    if not turn.calls or any(_polls(spec, call.tool) for call in turn.calls):
+    if not turn.calls or any(spec.polls(call.tool) for call in turn.calls):
         return ""
     results = sorted({call.came_to if _only_reads(spec, call.tool) else digest(*_all(call)) for call in turn.calls})
     return digest(stage, turn.around, *results)
@@ -284,9 +284,6 @@ def _all(call: TurnCall) -> tuple[str, str, str]:
     return call.tool, call.args_hash, call.came_to
 
 
-def _polls(spec: FabricSpec, name: str) -> bool:
-    return any(tool.name == name and tool.polling for tool in spec.all_tools)
-
-
 def _only_reads(spec: FabricSpec, name: str) -> bool:
-    return not any(tool.name == name and tool.effect != "read_only" for tool in spec.all_tools)
+    tool = spec.find_tool(name)
+    return tool is None or tool.effect == "read_only"

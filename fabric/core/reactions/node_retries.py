@@ -44,6 +44,8 @@ def schedule(work: Work, failure: Failure, choice: Choice) -> None:
 
 def due(work: Work) -> Step | None:
     """Return a step whose node is due to run again; None: there is none."""
+    if not work.run.timers:
+        return None
     steps = work.run.steps
     return next((steps[key] for key, at in work.run.timers.items() if key in steps and at <= work.ctx.now), None)
 

@@ -233,8 +233,7 @@ def _nothing_new(config: LoopDetector, asked: ProposedCall) -> LoopFinding | Non
     tail = config.stale_threshold - 1
     window = asked.calls[max(0, len(asked.calls) - config.long_window + 1) :]
     before, last = window[:-tail], window[-tail:]
-    tool, args_hash = asked.call
-    if not before or not any(seen.args_hash == args_hash and seen.tool == tool for seen in window):
+    if not before or asked.call not in [(seen.tool, seen.args_hash) for seen in window]:
         return None
     calls = {seen.call for seen in before}
     known = {(seen.call, seen.masked) for seen in before}
@@ -254,7 +253,7 @@ def _long(config: LoopDetector, asked: ProposedCall) -> LoopFinding | None:
     """
     tool, needed = asked.call[0], config.long_threshold - 1
     first = max(0, len(asked.calls) - config.long_window + 1)
-    came_to = Counter(seen.masked for seen in asked.calls[first:] if seen.tool == tool and seen.masked)
+    came_to = Counter([seen.masked for seen in asked.calls[first:] if seen.tool == tool and seen.masked])
     if max(came_to.values(), default=0) < needed:
         return None
     known: set[str] = set()
@@ -401,7 +400,8 @@ def _turns(asked: ProposedCall, size: int) -> list[Turn]:
 
 def _turn(calls: list[SeenCall]) -> Turn:
     """Return a turn from calls in the order newest first."""
-    return tuple(seen.call for seen in reversed(calls)), tuple(seen.masked for seen in reversed(calls))
+    ordered = calls[::-1]
+    return tuple([(seen.tool, seen.args_hash) for seen in ordered]), tuple([seen.masked for seen in ordered])
 
 
 def _same_results(results: list[tuple[str, ...]]) -> bool:

@@ -228,6 +228,16 @@ class FabricTree(SpecGroup):
         made = self._memory_tools.get(name)
         return self._tools[name] if made is None else made[0]
 
+    def find_tool(self, name: str) -> ToolSpec | None:
+        """Return the tool of that name, declared or made by the engine; None for an unknown one."""
+        made = self._memory_tools.get(name)
+        return self._tools.get(name) if made is None else made[0]
+
+    def polls(self, name: str) -> bool:
+        """Return True if equal calls of that tool are no loop."""
+        tool = self.find_tool(name)
+        return tool is not None and tool.polling
+
     @cached_property
     def _tools(self) -> dict[str, ToolSpec]:
         return _index_by_name((*self.tools, *self.conversation_tools))

@@ -39,8 +39,13 @@ def is_live(run: Run) -> bool:
     )
 
 
+NO_STEPS: frozenset[str] = frozenset()
+
+
 def asked_steps(run: Run) -> frozenset[str]:
     """Return the steps with a call under review."""
+    if not run.reviews:
+        return NO_STEPS
     return frozenset(one.fact.step_id for one in run.reviews.values() if one.fact.item == "pre_action")
 
 

@@ -378,14 +378,14 @@ def awaits(run: Run, command_id: str, attempt: int) -> bool:
 
 def has_stage_review(run: Run) -> bool:
     """Return True if a review of the current stage as a whole is open."""
-    return any(not q.fact.step_id and q.fact.stage == run.stage for q in run.reviews.values())
+    return bool(run.reviews) and any(not q.fact.step_id and q.fact.stage == run.stage for q in run.reviews.values())
 
 
 def asked_at_deadline(run: Run) -> bool:
     """Return True if a review of the current stage as a whole was opened after the run's deadline. The reviewer
     decides what follows, so the deadline does not trip again.
     """
-    return any(
+    return bool(run.reviews) and any(
         not q.fact.step_id and q.fact.stage == run.stage and q.at >= run.deadline_at for q in run.reviews.values()
     )
 

@@ -81,7 +81,10 @@ class Spending:
     def plus(self, at: int, usd_micros: int, tokens: int) -> Spending:
         """Return the spending after one more call with a cost."""
         recent = add_spending(self.recent, at, usd_micros, tokens, window=MINUTE_US, width=BUCKET_US)
-        minute_usd, minute_tokens = total(recent, at, window=MINUTE_US, width=BUCKET_US)
+        minute_usd = minute_tokens = 0
+        for one in recent:  # All of them lie in the window.
+            minute_usd += one.usd_micros
+            minute_tokens += one.tokens
         return replace(
             self,
             usd_micros=self.usd_micros + usd_micros,

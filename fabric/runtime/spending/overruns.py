@@ -85,7 +85,7 @@ class OfRevision:
 
     def note(self, before: Run, after: Run, now: int) -> None:
         """Take in the bills of a run between two of its states."""
-        known, found = (find_state(run.guards, budget).surprises for run in (before, after))
+        known, found = find_state(before.guards, budget).surprises, find_state(after.guards, budget).surprises
         if found is known:  # The usual case.
             return
         for model, billed in found.items():

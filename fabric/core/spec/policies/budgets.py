@@ -8,6 +8,7 @@ one run (``budget_raised``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -294,17 +295,27 @@ one of its own (``agents``).
 """
 
 
+CAPS_KEPT = 1_024
+"""Pairs of a scope and a unit that are cached. Every call of a run is judged by the same few."""
+
+
 def fabrics_cap(budget: Budget, scope: str, unit: CapUnit) -> int | None:
     """The fabric's cap for a run, a stage or an agent; None: it has none. A cap by name beats the cap for all."""
-    whose, _, name = scope.partition(":")
+    whose, name, field = _read_cap(scope, unit)
     named_ones: Mapping[Any, AgentBudget | StageBudget] = budget.agents if whose == AGENT else budget.stages
     own = named_ones.get(name) if named_ones and whose in (AGENT, STAGE) else None
     named: int | None = None if own is None else getattr(own, unit)
     if named is not None:
         return named
-    field = FIELDS.get((whose, unit))
     given: int | None = None if field is None else getattr(budget, field)
     return given
+
+
+@lru_cache(maxsize=CAPS_KEPT)
+def _read_cap(scope: str, unit: CapUnit) -> tuple[str, str, str | None]:
+    """Return the owner's kind and name of a scope, and the policy's field of the cap; None: there is none."""
+    whose, _, name = scope.partition(":")
+    return whose, name, FIELDS.get((whose, unit))
 
 
 def cap_words(scope: str) -> str:
