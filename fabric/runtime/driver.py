@@ -347,7 +347,7 @@ class RunDriver:
         return effects
 
     def _row(self, one: EmittedFact) -> JournalRow:
-        row = to_row(one.event, one.content, self._head)
+        row = to_row(one.event, one.content, self._head, one.hashed)
         self._head = row.hash
         if one.content is not None:
             self.contents.seqs[one.event.content_ref] = row.seq

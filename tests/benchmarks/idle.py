@@ -24,7 +24,7 @@ from fabric.runtime.ports.calls import ModelRequest
 from fabric.runtime.ports.journal import JournalStore
 from simulator.installation.workers import Site
 from tests.benchmarks.throughput import flow5
-from tests.benchmarks.throughput.spec import SPEC
+from tests.benchmarks.throughput import spec
 from tests.chaos.faults.failpoints import FOLDER
 from tests.chaos.servers.proxy import Proxies
 
@@ -37,7 +37,7 @@ EXECUTES = frozenset(b"QE")
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 
 SPEC = FabricSpec.model_validate(
-    SPEC.model_dump(mode="json", exclude_unset=True)
+    spec.SPEC.model_dump(mode="json", exclude_unset=True)
     | {"name": "idle", "decision_table": {"provider_failure": {"batch": {"rungs": [{"reaction": "escalate"}]}}}}
 )
 

@@ -15,7 +15,7 @@ from fabric.core.mechanisms.contract import View
 from fabric.core.spec.policies.flow_policy import FlowPolicy
 from fabric.core.state.context import CompiledFabric, Context
 from fabric.core.state.run import Run
-from fabric.core.values.fingerprint import content_ref, decode, encode
+from fabric.core.values.fingerprint import address_of, decode, encode, hash_content
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
 from fabric.core.values.units import JSON
@@ -27,6 +27,8 @@ class EmittedFact:
 
     event: Event
     content: bytes | None
+    hashed: bytes = b""
+    """The content's SHA-256; empty: not computed."""
 
 
 @dataclass(slots=True)
@@ -69,15 +71,16 @@ class Work:
 
     def emit(self, fact: ev.Fact, content: JSON = None) -> Event:
         """Record a fact, with at most one content, and fold it."""
-        raw = None if content is None else encode(content)
-        ref = "" if raw is None else content_ref(raw)
-        if raw is not None:
+        raw, ref, hashed, size = None, "", b"", 0
+        if content is not None:
+            raw = encode(content)
+            hashed = hash_content(raw)
+            ref, size = address_of(hashed), len(raw)
             # Decoded from its bytes, so that a decision is equal in the writing process and in later readers.
-            self.ctx.contents.put(ref, decode(raw), len(raw))
-        size = 0 if raw is None else len(raw)
+            self.ctx.contents.put(ref, decode(raw), size)
         event = Event(self.run.seq + 1, self.ctx.now, fact, self.input_id, ref, size)
         self.run = evolve(self.run, event)
         if self.ctx.compiled.nested:
             self._select_topology()
-        self.emitted.append(EmittedFact(event, raw))
+        self.emitted.append(EmittedFact(event, raw, hashed))
         return event

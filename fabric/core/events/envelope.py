@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from hashlib import sha256
 from typing import Any, get_args
 
 import msgspec
 
 from fabric.core import events
-from fabric.core.values.fingerprint import event_hash
+from fabric.core.values.fingerprint import event_hash, hash_content
 from fabric.core.values.frozen import value
 from fabric.core.values.tracing import parties, spans
 from fabric.core.values.units import JSON
@@ -92,11 +91,13 @@ def _reader(fact: type[Any]) -> msgspec.json.Decoder[Any]:
 _READERS = {kind: _reader(cls) for kind, cls in _FACTS.items()}
 
 
-def to_row(event: Event, content: bytes | None, prev: bytes) -> JournalRow:
-    """Encode an event and chain it to ``prev`` (the hash of the event before it, 32 bytes)."""
+def to_row(event: Event, content: bytes | None, prev: bytes, hashed: bytes = b"") -> JournalRow:
+    """Encode an event and chain it to ``prev`` (the hash of the event before it, 32 bytes). ``hashed``: the content's
+    SHA-256, if the caller has it.
+    """
     fact = event.fact
     header = _encode({"e": (event.at, event.input_id, event.content_ref, event.content_bytes), "d": fact})
-    payload_hash = NO_PAYLOAD if content is None else sha256(content).digest()
+    payload_hash = NO_PAYLOAD if content is None else hashed or hash_content(content)
     hashed = event_hash(prev, event.seq, fact.kind, fact.version, header, payload_hash)
     return JournalRow(event.seq, fact.kind, fact.version, event.at, header, content, payload_hash, hashed)
 

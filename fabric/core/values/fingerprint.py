@@ -33,7 +33,17 @@ ZERO_HASH = b"\0" * 32
 
 def content_ref(raw: bytes) -> str:
     """Return the address of a content: the first 128 bits of its SHA-256, in hex."""
-    return sha256(raw).hexdigest()[:32]
+    return address_of(hash_content(raw))
+
+
+def hash_content(raw: bytes) -> bytes:
+    """Return the SHA-256 of a content, 32 bytes."""
+    return sha256(raw).digest()
+
+
+def address_of(hashed: bytes) -> str:
+    """Return the address of the content with that SHA-256."""
+    return hashed[:16].hex()
 
 
 _AS_IT_IS = frozenset({int, bool, type(None)})
@@ -67,7 +77,7 @@ def fingerprint(value: Any) -> str:
 
 def digest(*parts: str | int) -> str:
     """Return 128 bits in hex over parts, each length-prefixed so that ``("ab", "c")`` and ``("a", "bc")`` differ."""
-    pieces = []
+    pieces: list[bytes] = []
     for part in parts:
         raw = str(part).encode("utf-8", "surrogatepass")
         pieces += (_LENGTH(len(raw)), raw)
