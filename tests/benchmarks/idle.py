@@ -23,8 +23,7 @@ from fabric.core.values.taxonomy import Cause
 from fabric.runtime.ports.calls import ModelRequest
 from fabric.runtime.ports.journal import JournalStore
 from simulator.installation.workers import Site
-from tests.benchmarks.throughput import flow5
-from tests.benchmarks.throughput import spec
+from tests.benchmarks.throughput import flow5, spec
 from tests.chaos.faults.failpoints import FOLDER
 from tests.chaos.servers.proxy import Proxies
 
