@@ -2,13 +2,19 @@
 // Without this script the token is pasted by hand, and passkeys are not offered.
 
 const token = document.getElementById("token");
-if (token && location.hash.length > 1) {
+function takeToken() {
+  if (location.hash.length < 2) return;
   token.value = decodeURIComponent(location.hash.slice(1));
   // Out of the address bar and the history: whoever sits here later finds no link.
   history.replaceState(null, "", location.pathname + location.search);
   document.getElementById("token-field").hidden = true;
   const form = token.form;
   if (form.dataset.opens) form.submit();
+}
+if (token) {
+  takeToken();
+  // A link that is pasted over the address of this page loads nothing anew.
+  addEventListener("hashchange", takeToken);
 }
 
 const able = window.PublicKeyCredential?.parseRequestOptionsFromJSON && window.PublicKeyCredential?.parseCreationOptionsFromJSON;

@@ -31,8 +31,14 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield found
 
 
-installation = pytest.fixture(begun, scope="package", name="installation")
-"""The same for all modules: a test takes nothing for granted of how much is there. What takes an installation apart has one of its own."""
+@pytest.fixture(scope="package")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """The same for all modules: a test takes nothing for granted of how much is there. A module that takes an installation apart, or adds members,
+    has one of its own.
+    """
+    for found in begun(tmp_path_factory):
+        found.shared = True
+        yield found
 
 
 @pytest.fixture(scope="package")

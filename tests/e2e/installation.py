@@ -30,6 +30,8 @@ class Installation:
     environ: dict[str, str]
     links: list[str]
     """One-time links that are not used yet."""
+    shared: bool = False
+    """True: modules share it, and its owner stays alone: among several members no one approves their own run."""
 
     def manage(self, *command: str) -> str:
         """Run a command of this installation; what it printed. Raises CalledProcessError, with what it said, when it did not end with 0.
@@ -53,6 +55,7 @@ class Installation:
 
     def login_link_of(self, name: str) -> str:
         """A one-time link for a new member, who does not look after the installation."""
+        assert not self.shared, "a second member changes who may approve: give the module an installation of its own"
         uses = "from tests.people import member; from fabric.services.actors import login_link_create"
         said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/link#{said.split()[-1]}"

@@ -8,11 +8,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fabric.selectors.drafts.lookup import EDITOR_S
+from tests.e2e import conftest
 from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
+installation = pytest.fixture(conftest.begun, scope="module")
 SAVED = re.compile(r"Draft\s+saved (now|\d+ s ago)")
 
 

@@ -97,7 +97,7 @@ def test_rules_are_written_checked_published_and_their_run_says_why(visit):
     page.wait_for_url("**view=graph")
     turns = page.locator(".turns-part tbody tr")
     expect(turns).to_have_count(3)
-    expect(turns.locator("th")).to_have_text(["router", "technical", "nobody"])
+    expect(turns.locator("th")).to_have_text(["router", "technical", "–"])
     expect(turns.locator(".why")).to_have_text(
         [
             "speaks first",
@@ -124,7 +124,7 @@ def test_what_goes_round_is_red_in_the_strip_and_said_in_its_table(visit, instal
     page.goto(f"{page.url.partition('?')[0]}?view=graph")
     strip = page.locator(".turns-part")
     expect(strip.locator(".banner")).to_contain_text(
-        "handed something round in a circle, until the deadlock monitor let it go no further"
+        "Agents passed work in a circle until the deadlock monitor stopped it."
     )
     rows = strip.locator("tbody tr")
     expect(rows.locator("th")).to_have_text(["front", "back", "front", "back"])
