@@ -173,6 +173,7 @@ def test_the_next_one_comes_up_where_that_is_asked(browser, actor, payment, doub
     assert done.headers["Location"] == f"/reviews/{second.id}?decided={first.id}"
     page = browser.get(done.headers["Location"]).content.decode()
     assert f'action="/reviews/{first.id}/undo"' in page
+    assert "<b>You approved</b>" in page
     assert 'name="advance" value="1" checked' in page, "it is remembered"
     scripted = send(browser, second, "approve", scripted=True)
     assert scripted.headers["HX-Redirect"] == f"/reviews/{second.id}"
