@@ -76,7 +76,7 @@ def _others(item: ReviewView, verb: str, says: str, second: str) -> list[str]:
         return []
     if second:
         return [second]
-    proposes = verb == "edit" and item.tier == Tier.HIGH_STAKES and "somebody else" not in says
+    proposes = verb == "edit" and item.tier == Tier.HIGH_STAKES and "second person" not in says
     return ["A second person must approve your version first."] if proposes else []
 
 
