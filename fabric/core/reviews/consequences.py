@@ -27,6 +27,9 @@ from fabric.core.values.units import JSON
 CENT = 10_000
 """Micro-dollars."""
 
+SECOND_FIRST = "a second person must approve it first"
+"""Part of the sentence about an edit in high-stakes; pages look for it."""
+
 
 def left_means(work: Work, stage: Stage) -> dict[str, JSON]:
     """Return the micro-dollars and the replans of a stage that the run has left (None: the parent owns the plan)."""
@@ -95,7 +98,7 @@ def failure_consequences(
             if edit["edit_of"] == "payload"
             else "the branch runs once more with your brief, if it passes what the plan had to pass"
         )
-        second = "; a second person must approve it first" if work.run.tier is Tier.HIGH_STAKES else ""
+        second = f"; {SECOND_FIRST}" if work.run.tier is Tier.HIGH_STAKES else ""
         said["edit"] = f"{what}: {again}{second}"
     if answerable(work, failure, item):
         said["respond"] = _describe_response(work, failure, item)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from console.site.sentences import sentence
 from console.templatetags.figures import usd
 from console.templatetags.marks import spell_name
+from fabric.core.reviews.consequences import SECOND_FIRST
 from fabric.core.reviews.requested_input import is_about
 from fabric.core.spec.policies.people import UNDO_S
 from fabric.core.values.taxonomy import Tier
@@ -76,7 +77,7 @@ def _others(item: ReviewView, verb: str, says: str, second: str) -> list[str]:
         return []
     if second:
         return [second]
-    proposes = verb == "edit" and item.tier == Tier.HIGH_STAKES and "second person" not in says
+    proposes = verb == "edit" and item.tier == Tier.HIGH_STAKES and SECOND_FIRST not in says
     return ["A second person must approve your version first."] if proposes else []
 
 
