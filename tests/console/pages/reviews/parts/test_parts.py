@@ -18,6 +18,7 @@ from console.pages.reviews.parts.queue import URGENCIES, find_group
 from console.templatetags.marks import ITEMS
 from console.words.reviews import find_schema
 from fabric.core import events as ev
+from fabric.core.reviews.consequences import SECOND_FIRST
 from fabric.core.reviews.reviews import VERBS
 from fabric.core.schema.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.models import Attachment
@@ -145,6 +146,8 @@ def test_each_answer_says_what_happens_then(actor, doubt):
     strict = replace(doubt, tier="high_stakes", verbs=("edit", "respond"))
     assert "A second person must approve your version first." in steps(strict, known, "edit")
     assert "A second person" not in " ".join(steps(strict, known, "respond", "A second person ..."))
+    told = replace(strict, given={**strict.given, "edit": f"the branch runs once more; {SECOND_FIRST}"})
+    assert "econd person must approve your" not in " ".join(steps(told, known, "edit")), "the review says it"
 
 
 def test_where_a_run_cannot_be_folded_nothing_is_made_up(actor, doubt):
