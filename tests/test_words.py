@@ -48,7 +48,7 @@ LOST = (
             "fabric/stores/": "the numbers of claims whose answer was lost",
             "tests/chaos/": "a file that lets a process die at its place",
             "tests/console/pages/runs/start/": "a session key as another system writes it",
-            "tests/e2e/test_start.py": "a session key as another system writes it",
+            "tests/e2e/runs/test_start.py": "a session key as another system writes it",
         },
     ),
     Lost("levers?", "drill_stop"),

@@ -1,6 +1,6 @@
 """The shapes of events and inputs, each under its version, kept for good once their format is released: ``tests/data/event_shapes.json``.
 
-``python -m tests.event_shapes`` writes down the shapes of this program's kinds and versions. It refuses to change one of a released format
+``python -m tests.data.event_shapes`` writes down the shapes of this program's kinds and versions. It refuses to change one of a released format
 (``golden.RELEASED``): an installation has rows of it.
 """
 
@@ -18,9 +18,9 @@ from fabric.core.events.envelope import SINCE, SINCE_INPUT
 from fabric.core.events.inputs import InboxInput, latest
 from fabric.core.values.flow import FORMAT
 from fabric.core.values.units import JSON
-from tests import golden
+from tests.data import golden
 
-FILE = Path(__file__).parent / "data" / "event_shapes.json"
+FILE = Path(__file__).with_name("event_shapes.json")
 
 
 def recorded() -> dict[str, JSON]:
@@ -86,7 +86,9 @@ def wrong(known: dict[str, JSON], now: dict[str, JSON], released: frozenset[int]
         if (was or one)["format"] in released:
             found.append(_breach(name, was, one))
         else:
-            found.append(f"{name.rpartition(' ')[0]} is not written down as it is: run python -m tests.event_shapes")
+            found.append(
+                f"{name.rpartition(' ')[0]} is not written down as it is: run python -m tests.data.event_shapes"
+            )
     return found
 
 
@@ -97,13 +99,13 @@ def _breach(name: str, was: JSON, one: JSON) -> str:
     if was is None:
         return (
             f"{what} {kind} version {version} is new: raise FORMAT in fabric/core/values/flow.py unless it was raised since the last release, "
-            f"name it in fabric/core/events/envelope.py {since}, then run python -m tests.event_shapes"
+            f"name it in fabric/core/events/envelope.py {since}, then run python -m tests.data.event_shapes"
         )
     if was["shape"] != one["shape"]:
         return (
             f"{what} {kind} has another shape under version {version}, and old rows of it are kept for good: give it version "
             f"{int(version) + 1}, add {table}[{kind!r}, {version}] and {since}[{kind!r}] in fabric/core/events/envelope.py, raise FORMAT in "
-            "fabric/core/values/flow.py unless it was raised since the last release, then run python -m tests.event_shapes"
+            "fabric/core/values/flow.py unless it was raised since the last release, then run python -m tests.data.event_shapes"
         )
     return f"{what} {kind} version {version} came with format {was['format']}, and {since} says {one['format']}: correct it"
 

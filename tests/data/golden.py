@@ -1,6 +1,6 @@
 """Golden journals: what a release of the program wrote, kept for good, so that every later version is seen to read it.
 
-``python -m tests.golden NAME`` writes ``tests/data/journals/NAME-format-N.ndjson.gz``, N being ``flow.FORMAT``, from simulated runs, until
+``python -m tests.data.golden NAME`` writes ``tests/data/journals/NAME-format-N.ndjson.gz``, N being ``flow.FORMAT``, from simulated runs, until
 every kind of event that they can lead to is in it. A file of a released format is never made anew: a later version of the program adds one.
 
 A line is a run: what its row knows (``run_id``, ``tier``, ``seed``), its rows in order with their bytes in base64, the inputs it took, what the
@@ -32,7 +32,7 @@ from simulator.world.world import World
 
 RELEASED: frozenset[int] = frozenset({1})
 """The formats that a release writes or wrote. Their shapes and files never change."""
-DIRECTORY = Path(__file__).parent / "data" / "journals"
+DIRECTORY = Path(__file__).with_name("journals")
 PATIENCE = 1_000
 """Seeds without a new find after which the search for rare kinds of event ends."""
 EACH = 3

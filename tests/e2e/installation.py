@@ -17,7 +17,7 @@ from console.launch.processes.data_directory import ROOT
 from console.launch.processes.keeper import descendants
 from simulator.installation.database import FILE, clean_environment, copy_sqlite
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 @dataclass

@@ -27,30 +27,19 @@ from playwright.sync_api import StorageState, sync_playwright
 
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
-from tests.e2e import (
-    attachment_scenes,
-    beginning_scenes,
-    drill_page_scenes,
-    drill_run_scenes,
-    drill_scenes,
-    drill_stop_scenes,
-    editor_parts_scenes,
-    held_scenes,
-    history_scenes,
-    member_scenes,
-    memory_scenes,
-    model_scenes,
-    notification_scenes,
-    publish_scenes,
-    review_scenes,
-    saying_scenes,
-    scenario_scenes,
-    scenes,
-    topology_scenes,
-)
+from tests.e2e import scenes
 from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
+from tests.e2e.drafts import beginning_scenes, editor_parts_scenes, publish_scenes, topology_scenes
+from tests.e2e.drills import drill_page_scenes, drill_run_scenes, drill_scenes, drill_stop_scenes
 from tests.e2e.installation import Installation, installed
+from tests.e2e.memories import memory_scenes
+from tests.e2e.models import model_scenes
+from tests.e2e.notifications import notification_scenes
+from tests.e2e.people import member_scenes
+from tests.e2e.reviews import history_scenes, review_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes
+from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
 LEASE_S = 120.0

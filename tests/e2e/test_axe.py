@@ -12,18 +12,18 @@ from django.urls import reverse
 from console.editor.parts.catalogue import PARTS
 from console.site.access.policies import ROUTES, Policy
 from fabric.services.fabrics.templates import SAMPLES
-from tests.e2e import publish_scenes
 from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.addresses import ALSO, KNOWN, NO_PAGE, pages, patterns, views
 from tests.e2e.asked import asked
 from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE, begun
-from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
-from tests.e2e.drill_run_scenes import KEPT
-from tests.e2e.drill_scenes import DRILLED
-from tests.e2e.drill_stop_scenes import LIVE, SCHEDULED
-from tests.e2e.member_scenes import MEMBERS
-from tests.e2e.scenario_scenes import PLAYED
+from tests.e2e.drafts import publish_scenes
+from tests.e2e.drills.drill_page_scenes import DRIVEN, GUARDED
+from tests.e2e.drills.drill_run_scenes import KEPT
+from tests.e2e.drills.drill_scenes import DRILLED
+from tests.e2e.drills.drill_stop_scenes import LIVE, SCHEDULED
+from tests.e2e.people.member_scenes import MEMBERS
+from tests.e2e.scenarios.scenario_scenes import PLAYED
 from tests.fabric.services.memories.test_changes import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

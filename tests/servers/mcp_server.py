@@ -1,4 +1,4 @@
-"""A real MCP server for tests, over standard input and output or over HTTP: ``python -m tests.mcp_server [--http] [--without TOOL,...]``.
+"""A real MCP server for tests, over standard input and output or over HTTP: ``python -m tests.servers.mcp_server [--http] [--without TOOL,...]``.
 
 Over HTTP it says its port on standard output; ``--old`` has it speak as servers of before 2026 do, with sessions. A tool that tells more than its answer writes to a named pipe in the directory of MCP_NOTES, where the test
 has made one of its name, and waits until it is read.

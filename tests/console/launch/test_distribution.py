@@ -15,7 +15,7 @@ import pytest
 from console.launch.processes.data_directory import ROOT
 from simulator.installation.database import clean_environment
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytest.importorskip("hatchling", reason="the build backend is part of requirements-test.lock")
 

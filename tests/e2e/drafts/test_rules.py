@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import NOWHERE
-from tests.e2e.test_first_fabric import is_saving, published, result, tab_to
-from tests.e2e.topology_scenes import ROUND
+from tests.e2e.drafts.test_first_fabric import is_saving, published, result, tab_to
+from tests.e2e.drafts.topology_scenes import ROUND
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

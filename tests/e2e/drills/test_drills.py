@@ -12,8 +12,8 @@ import signal
 import pytest
 
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.runs.test_first_run import start
 from tests.e2e.scenes import FABRIC, FABRICS
-from tests.e2e.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

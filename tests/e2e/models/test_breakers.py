@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.e2e.conftest import NOWHERE
-from tests.e2e.test_first_run import start
+from tests.e2e.runs.test_first_run import start
 from tests.fabric.services.world import SMALL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -11,8 +11,8 @@ from playwright.sync_api import Page
 
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, REQUESTS, Scene, started
-from tests.fabric.receivers import mail_server, webhook_receiver
-from tests.ports import free_port
+from tests.fabric.adapters.notifications.receivers import mail_server, webhook_receiver
+from tests.servers.ports import free_port
 
 REFUSED: tuple[int, dict[str, str], bytes] = 410, {}, b""
 TOLD_IN_ALL = 8

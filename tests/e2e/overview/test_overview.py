@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from fabric.services.fabrics.templates import SAMPLES
 from tests.e2e.conftest import NOWHERE, begun
-from tests.e2e.test_first_run import start
+from tests.e2e.runs.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from fabric.models import Review
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.services.runs.start import run_start
 from fabric.services.actors import owner_actor
-from tests.fabric.decided import US, decided, many
+from tests.fabric.services.reviews.decided import US, decided, many
 draw, now, actor = random.Random(7), time.time_ns() // 1000, owner_actor()
 texts = ("May the supplier's draft be signed as it stands?", "Does the price list of October match the order?")
 runs = [run_start(store=wiring.store(), nudge=wiring.nudge(), actor=actor, fabric="contract-advice", text=text).run_id for text in texts]

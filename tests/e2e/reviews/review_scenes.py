@@ -8,8 +8,8 @@ from functools import partial
 
 from playwright.sync_api import Page
 
-from tests.e2e.held_scenes import PAYING
 from tests.e2e.installation import Installation
+from tests.e2e.runs.held_scenes import PAYING
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, Scene, started
 
 ORDERING = """\

@@ -9,7 +9,7 @@ from tests import sets
 from tests.e2e.accessibility import WIDE, at_one_size, axe
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.installation import installed
-from tests.e2e.review_scenes import EMPTY, filled, scenes
+from tests.e2e.reviews.review_scenes import EMPTY, filled, scenes
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ import pytest
 
 from fabric.runtime.ports.journal import TAKEN_BACK
 from tests.e2e.conftest import NOWHERE, begun
-from tests.e2e.held_scenes import PAYING
-from tests.e2e.review_scenes import ORDERING, waiting
+from tests.e2e.reviews.review_scenes import ORDERING, waiting
+from tests.e2e.runs.held_scenes import PAYING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -14,9 +14,9 @@ from simulator.endpoint import ScriptedEndpoint, answer
 from tests.console.launch.started_processes import PATIENCE_S
 from tests.e2e.chromium import still
 from tests.e2e.conftest import PATIENCE_MS, sign_in
-from tests.e2e.held_scenes import PAYING
 from tests.e2e.installation import installed
-from tests.e2e.review_scenes import HIGH_STAKES, STRICT, UNPLANNED, answered, followed_up, waiting
+from tests.e2e.reviews.review_scenes import HIGH_STAKES, STRICT, UNPLANNED, answered, followed_up, waiting
+from tests.e2e.runs.held_scenes import PAYING
 from tests.e2e.scenes import FABRIC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

@@ -61,7 +61,7 @@ class Feeder:
 def feeding(installation: Installation) -> Iterator[Feeder]:
     """A feeder of this installation."""
     environ = installation.environ | {"DJANGO_SETTINGS_MODULE": "console.settings"}
-    command = [sys.executable, "-m", "tests.e2e.feeder"]
+    command = [sys.executable, "-m", "tests.e2e.runs.feeder"]
     with started(command, env=environ, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield Feeder(process)
 

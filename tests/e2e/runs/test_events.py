@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page
 
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE, Visitor
-from tests.e2e.feeder import Feeder, feeding
+from tests.e2e.runs.feeder import Feeder, feeding
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from tests.console.launch.started_processes import Lines, started
 from tests.e2e.asked import asked
 from tests.e2e.chromium import UNSEEN, chromium_path
 from tests.e2e.conftest import NOWHERE, PATIENCE_MS
-from tests.e2e.feeder import feeding
+from tests.e2e.runs.feeder import feeding
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

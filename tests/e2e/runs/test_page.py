@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE
-from tests.e2e.test_first_run import start
+from tests.e2e.runs.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.accessibility import findings
 from tests.e2e.conftest import NOWHERE
-from tests.e2e.saying_scenes import TALK
-from tests.e2e.test_first_run import start
+from tests.e2e.runs.saying_scenes import TALK
+from tests.e2e.runs.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

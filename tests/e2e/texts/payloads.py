@@ -83,7 +83,7 @@ _LINKS = (
     '<meta http-equiv=refresh content="0;url={s}">',
     '<base href="{s}">',
 )
-_WRITTEN = Path(__file__).parents[1] / "data" / "hostile_texts.jsonl"
+_WRITTEN = Path(__file__).parents[2] / "data" / "hostile_texts.jsonl"
 """Those of no family, a JSON string a line."""
 
 

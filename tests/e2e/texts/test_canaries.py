@@ -23,9 +23,9 @@ from simulator.endpoint.wire.server import Received
 from simulator.endpoint.wire.steps import answer, call
 from simulator.installation.database import clean_environment, copy_sqlite, temporary_database
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.e2e import canaries
 from tests.e2e.installation import Installation, _link
-from tests.ports import free_port
+from tests.e2e.texts import canaries
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.slow
 TOOL, STORED = "canary-tool-0123456789abcdef", "canary-stored-0123456789abcdef"

@@ -21,9 +21,9 @@ from console.pages.fabrics.views import TABS
 from console.pages.runs.page import VIEWS
 from simulator.endpoint import ScriptedEndpoint
 from tests.e2e.conftest import NOWHERE
-from tests.e2e.hostile_world import LOOKS, script
 from tests.e2e.installation import Installation, installed
-from tests.e2e.payloads import COUNT, payloads
+from tests.e2e.texts.hostile_world import LOOKS, script
+from tests.e2e.texts.payloads import COUNT, payloads
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -95,7 +95,7 @@ def world(request, listener, tmp_path_factory) -> Iterator[World]:
         with installed(data, **known) as found:
             asked = data / "texts.json"
             asked.write_text(json.dumps({"texts": texts, "root": root}))
-            code = f"from tests.e2e.hostile_world import fill; fill({str(asked)!r})"
+            code = f"from tests.e2e.texts.hostile_world import fill; fill({str(asked)!r})"
             said = found.manage("shell", "--verbosity", "0", "-c", code)
             yield World(found, **json.loads(said.splitlines()[-1]))
 

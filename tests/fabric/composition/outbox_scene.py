@@ -1,6 +1,6 @@
 """A program that has a run ask a review, tells it, and prints what became of each notification, on the database and with the settings that it is given.
 
-`python -m tests.fabric.outbox_scene` in the environment of an installation: four threads make and send at once, as four workers would.
+`python -m tests.fabric.composition.outbox_scene` in the environment of an installation: four threads make and send at once, as four workers would.
 """
 
 from __future__ import annotations

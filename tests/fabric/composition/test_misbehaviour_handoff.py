@@ -8,7 +8,7 @@ import pytest
 
 from simulator.endpoint import Received, Step, answer, call
 from simulator.endpoint.player import PLAYS, Playing
-from tests.fabric.test_misbehaviour_http import Row, Seen, seen_of
+from tests.fabric.composition.test_misbehaviour_http import Row, Seen, seen_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,7 +19,7 @@ from django.test import Client
 from fabric.services.actors import login_link_create
 from fabric.services.fabrics.revisions import fabric_publish
 from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, call, html, refusal
-from tests.fabric.installation import Installation, installation
+from tests.fabric.composition.installation import Installation, installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.models import Run
 from simulator.endpoint import Received, Step, answer
-from tests.fabric.test_misbehaviour_http import Row, Seen, seen_of
+from tests.fabric.composition.test_misbehaviour_http import Row, Seen, seen_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,7 +11,7 @@ from fabric.runtime.ports.journal import Document
 from fabric.services.fabrics.revisions import fabric_publish
 from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.player import PLAYS, Playing
-from tests.fabric.installation import Installation, installation
+from tests.fabric.composition.installation import Installation, installation
 from tests.sets import SET, sample
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from simulator.endpoint import Step, answer, hang, html, refusal, trickle
-from tests.fabric.test_misbehaviour_http import SUMMARY, Row, Seen, after, answered, looks, seen_of
+from tests.fabric.composition.test_misbehaviour_http import SUMMARY, Row, Seen, after, answered, looks, seen_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

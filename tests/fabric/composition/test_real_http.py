@@ -13,7 +13,7 @@ import pytest
 from fabric.runtime.ports.journal import Document
 from simulator.endpoint import ScriptedEndpoint, answer, hang, html, refusal, trickle, unfit_text
 from simulator.endpoint.behaviour.misbehaviour import agents
-from tests.fabric.installation import Installation, installation
+from tests.fabric.composition.installation import Installation, installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DOCUMENTS = (

@@ -26,7 +26,7 @@ from simulator.endpoint import ScriptedEndpoint, answer, call
 from simulator.endpoint.player import render_step
 from simulator.endpoint.protocols import find_protocol
 from simulator.endpoint.protocols.protocol import SimulatedRequest
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.fabric.providers.wires import BEDROCK
 
 pytestmark = pytest.mark.django_db(transaction=True)

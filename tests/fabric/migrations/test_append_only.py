@@ -7,7 +7,7 @@ import pytest
 
 from tests.fabric.conftest import POSTGRESQL, postgresql_dsn, sqlite_tables, sqlite_template
 from tests.fabric.stores.journal_worlds import PostgresqlWorld, SqliteWorld
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 __all__ = ["postgresql_dsn", "sqlite_tables", "sqlite_template"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fabric.selectors.reach import PATHS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("fabric/selectors", "fabric/services", "console", "simulator/drills")
 NARROWED = {*PATHS, "Notification"} - {"FabricEditor"}
 ROUND = {

@@ -39,7 +39,7 @@ def client() -> Iterator[Client]:
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "FABRIC_", "DJANGO_"))
     }
-    command = [python(), str(HERE / "agents_client.py")]
+    command = [python(), str(HERE / "openai_agents" / "agents_client.py")]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
     try:
         yield Client(process)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.peers.agents_sdk import Client, client
+from tests.peers.openai_agents.agents_sdk import Client, client
 
 
 @pytest.fixture(scope="module")

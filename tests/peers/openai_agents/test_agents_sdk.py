@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.endpoint import ScriptedEndpoint, answer, call, cut_stream, empty, error_body, html, refusal
-from tests.peers.agents_sdk import Client
+from tests.peers.openai_agents.agents_sdk import Client
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 

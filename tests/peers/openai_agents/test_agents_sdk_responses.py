@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.endpoint import Received, ScriptedEndpoint
-from tests.peers.agents_sdk import Client
+from tests.peers.openai_agents.agents_sdk import Client
 from tests.simulator.endpoint.asking import playing
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]

@@ -1,6 +1,6 @@
 """Made-up requests to every operation of the API as every kind of caller (schemathesis): no failure, no undocumented status, no shape that is not promised.
 
-A long run, by hand: ``python -m tests.console.api.any_role --roles all --seed 1 --requests 6``. ``test_any_request.py`` asks the same of one token
+A long run, by hand: ``python -m tests.console.api.openapi.any_role --roles all --seed 1 --requests 6``. ``test_any_request.py`` asks the same of one token
 that may do everything, in every third run.
 """
 
@@ -39,7 +39,7 @@ def asked() -> dict[str, Any]:
 
 def main(words: list[str]) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.console.api.any_role", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.console.api.openapi.any_role", description=__doc__)
     parser.add_argument("--roles", default="all", help=f"all, or some of {','.join(CALLERS)}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--requests", type=int, default=6, help="to each operation, by each caller")

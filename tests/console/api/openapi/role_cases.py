@@ -19,8 +19,8 @@ from schemathesis import GenerationMode, checks
 
 from fabric.core.people.scopes import Scope
 from fabric.models import ApiToken, Member
-from tests.console.api.any_role import PEOPLE, SERVICE_ROLES, SERVICES, asked
-from tests.console.api.test_any_request import known, read
+from tests.console.api.openapi.any_role import PEOPLE, SERVICE_ROLES, SERVICES, asked
+from tests.console.api.openapi.test_any_request import known, read
 from tests.people import member, token_of
 
 __all__ = ["known"]

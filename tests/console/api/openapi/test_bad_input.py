@@ -28,7 +28,7 @@ from fabric.services.audit.holds import hold_place
 from fabric.services.people.invitations import invitation_create
 from simulator.drills.library.services import scenario_save
 from tests.console.api.client import check, fits
-from tests.console.api.test_errors import HOSTILE
+from tests.console.api.middleware.test_errors import HOSTILE
 from tests.console.bad_input import drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.notifications.scenes import notification_row

@@ -23,7 +23,7 @@ from fabric.services.acts import audit_record
 from fabric.services.audit.checkpoints import audit_seal
 from fabric.services.people.members import member_roles_set
 from tests.people import member, signed_in
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 def text(answer):

@@ -26,7 +26,7 @@ from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
 from simulator.drills.services.drills import drill_ask
 from tests.people import member, signed_in
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 SEEN = (
     "",

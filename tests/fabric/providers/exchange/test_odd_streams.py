@@ -13,8 +13,8 @@ from fabric.providers.exchange import streams as streaming
 from fabric.providers.exchange.wire import STREAM_TYPE
 from simulator.endpoint import Step
 from tests.fabric.providers.asking import TOOL
-from tests.fabric.providers.test_odd_answers import CALL, USAGE, A, gemini, message, response, said
-from tests.fabric.providers.test_streaming import asked, half, sends
+from tests.fabric.providers.exchange.test_odd_answers import CALL, USAGE, A, gemini, message, response, said
+from tests.fabric.providers.exchange.test_streaming import asked, half, sends
 from tests.fabric.providers.wires import ANTHROPIC, GOOGLE, OPENAI, RESPONSES, STREAMED, Spoken, event
 
 LOOK = {"name": "look", "arguments": ""}

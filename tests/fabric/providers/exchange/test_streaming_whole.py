@@ -6,7 +6,7 @@ import pytest
 
 from fabric.providers.exchange.wire import STREAM_TYPE
 from simulator.endpoint import Step
-from tests.fabric.providers.test_streaming import A, asked, sends
+from tests.fabric.providers.exchange.test_streaming import A, asked, sends
 from tests.fabric.providers.wires import OPENAI, STREAMED, event
 
 WAIT_S = 20

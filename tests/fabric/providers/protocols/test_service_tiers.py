@@ -14,7 +14,7 @@ from fabric.providers.protocols.gemini import GenerateContent
 from fabric.providers.protocols.messages_api import MessagesApi
 from fabric.providers.protocols.responses import Responses
 from tests.fabric.providers.asking import request
-from tests.fabric.providers.test_settling import anthropic, chat, google, responses
+from tests.fabric.providers.exchange.test_settling import anthropic, chat, google, responses
 
 TIER = "priority"
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": None}]}

@@ -12,7 +12,7 @@ from fabric.runtime.ports.journal import BatchFate, JournalStore
 from fabric.stores.writer import JournalWriter
 from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.stores.journal_worlds import Journal
-from tests.fabric.stores.writer_scenes import WAIT_S, Outcomes
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Outcomes
 
 Lost = Literal["request", "answer", "connection"]
 """The request, of which the server gets the half; its answer, after the server has done it; or the connection, while the server does it."""

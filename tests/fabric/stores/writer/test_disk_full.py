@@ -19,10 +19,10 @@ from fabric.runtime.ports.journal import BatchFate
 from fabric.stores.postgresql.journal import PostgresqlStore
 from fabric.stores.sqlite.journal import SqliteStore
 from tests.chaos.servers.local import ServerMissing, tmpfs
-from tests.fabric.stores.fire_scenes import Pen, stands
 from tests.fabric.stores.journal_worlds import ROOT, SEED
-from tests.fabric.stores.writer_scenes import WAIT_S, owned
-from tests.own_server import left_out, own_server
+from tests.fabric.stores.writer.fire_scenes import Pen, stands
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, owned
+from tests.servers.own_server import left_out, own_server
 
 DISK_MB = 32
 RUNS = 16
@@ -122,7 +122,7 @@ def test_sqlite_whose_log_cannot_be_written(tmp_path, sqlite_template):
     """In a process of its own, which a failing write of SQLite's tells that a commit may stand."""
     path = tmp_path / "journal.sqlite3"
     shutil.copy(sqlite_template, path)
-    command = [sys.executable, "-m", "tests.fabric.stores.test_disk_full", str(path)]
+    command = [sys.executable, "-m", "tests.fabric.stores.writer.test_disk_full", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == "all of it stands"

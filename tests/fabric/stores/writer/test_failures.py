@@ -6,7 +6,7 @@ from fabric.runtime.ports.journal import BatchFate, StoreUnavailable
 from fabric.stores.errors import RowRefused, StoreBusy
 from fabric.stores.writer import LOSSES_MAX, JournalWriter, WriterClosed
 from fabric.worker.nudges.listener import NullNudge
-from tests.fabric.stores.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
 
 # -- what the database refuses -----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from fabric.runtime.ports.journal import BatchFate
 from fabric.stores.errors import RowRefused
 from fabric.stores.writer import JournalWriter
 from fabric.worker.nudges.listener import NullNudge
-from tests.fabric.stores.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Gate, Outcomes, hold, owned
 
 # -- group commit ------------------------------------------------------------------------------------------------------
 

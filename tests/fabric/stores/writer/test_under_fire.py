@@ -15,9 +15,9 @@ from fabric.runtime.ports.journal import BatchFate, StoreUnavailable
 from fabric.stores.errors import RowRefused
 from fabric.stores.postgresql.journal import PostgresqlStore
 from fabric.stores.sqlite.journal import SqliteStore
-from tests.fabric.stores.fire_scenes import Pen, Stream, Wire, stands
 from tests.fabric.stores.journal_worlds import columns
-from tests.fabric.stores.writer_scenes import WAIT_S, owned
+from tests.fabric.stores.writer.fire_scenes import Pen, Stream, Wire, stands
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, owned
 
 MANY = 256
 """A whole batch (``writer.RUNS_MAX``)."""

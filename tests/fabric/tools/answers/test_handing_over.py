@@ -7,7 +7,7 @@ from fabric.core.spec.tools import ToolSpec
 from fabric.tools.answers.handovers import take_result
 from fabric.tools.answers.outcome import ToolError
 from tests.fabric.tools.asking import run
-from tests.fabric.tools.test_callables import spec
+from tests.fabric.tools.functions.test_callables import spec
 
 SAYS_SO = {"handoff": {"target": "billing", "reason": "It is a bill."}}
 

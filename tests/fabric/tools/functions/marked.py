@@ -2,7 +2,7 @@
 
 from fabric.tools.functions.callables import tool
 
-HERE = "tests.fabric.tools.marked"
+HERE = "tests.fabric.tools.functions.marked"
 
 
 @tool(effect="read_only")

@@ -13,7 +13,7 @@ from fabric.tools.functions.callables import tool
 RELEASE = threading.Event()
 STARTED = threading.Semaphore(0)
 """Released once by each call of ``wait`` as it begins."""
-HERE = "tests.fabric.tools.sample_tools"
+HERE = "tests.fabric.tools.functions.sample_tools"
 NAMED = {
     name: f"{HERE}.{name}"
     for name in ("add", "typed", "keyed", "fail", "give", "sleeps", "pid", "dies", "resolves", "routes", "seen")

@@ -4,7 +4,7 @@ from fabric.core.events.inputs import ToolFinished
 from fabric.core.spec.tools import ToolSpec
 from fabric.tools.functions.callables import NotATool, load
 from tests.fabric.tools.asking import run
-from tests.fabric.tools.sample_tools import HERE
+from tests.fabric.tools.functions.sample_tools import HERE
 
 ANY = {"type": "object"}
 

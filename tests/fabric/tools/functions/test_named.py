@@ -11,7 +11,7 @@ from fabric.tools.functions.named_tools import PRODUCT, ToolsUnusable, build_too
 from fabric.tools.functions.permits import INHERITED, Permits
 from fabric.tools.runner import ToolRunner
 from tests.fabric.tools.asking import run, samples
-from tests.fabric.tools.marked import HERE, NAMED
+from tests.fabric.tools.functions.marked import HERE, NAMED
 
 EFFECTS = [effect.value for effect in Effect]
 
@@ -167,7 +167,7 @@ def test_what_undoes_a_function_and_what_asks_after_it_is_its_author_s_to_say(mi
     ("asked", "permits", "said"),
     [
         (
-            spec("tests.fabric.tools.sample_tools.add"),
+            spec("tests.fabric.tools.functions.sample_tools.add"),
             samples(),
             "is no tool that the operator names here; there are: add, ",
         ),

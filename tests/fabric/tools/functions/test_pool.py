@@ -7,8 +7,8 @@ from fabric.core.spec.tools import ToolSpec
 from fabric.core.values.taxonomy import Cause
 from fabric.tools.functions.thread_pool import CallExpired, PoolFull, ToolPool
 from fabric.tools.runner import ToolRunner
-from tests.fabric.tools import sample_tools
 from tests.fabric.tools.asking import request
+from tests.fabric.tools.functions import sample_tools
 
 READ = ToolSpec(name="read_document")
 

@@ -21,7 +21,7 @@ from fabric.tools.functions.process_pool import ProcessPool, ToolRaised
 from fabric.tools.functions.thread_pool import CallExpired, PoolFull, ToolPool
 from fabric.tools.runner import ToolRunner
 from tests.fabric.tools.asking import request, run
-from tests.fabric.tools.sample_tools import HERE
+from tests.fabric.tools.functions.sample_tools import HERE
 
 LONG = 30.0
 

@@ -9,7 +9,7 @@ from fabric.core.values.units import US
 from fabric.runtime.hosting.polling import HostConfig
 from fabric.worker.host import RunHost
 from fabric.worker.process.clock import SYSTEM_CLOCK
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched
 
 HOLD_S, SWEEP_S, LEASE_S = HostConfig().hold_s, HostConfig().sweep_s, HostConfig().lease_s
 

@@ -11,7 +11,7 @@ import pytest
 from fabric.core.events.inputs import INBOX
 from fabric.stores.postgresql.journal import PostgresqlStore
 from fabric.stores.sqlite.journal import SqliteStore
-from tests.fabric.worker.host_scenes import (
+from tests.fabric.worker.host.scenes import (
     WAIT_S,
     Site,
     Watched,

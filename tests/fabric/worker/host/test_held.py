@@ -10,8 +10,8 @@ import pytest
 from fabric.core.values.frozen import replace
 from fabric.stores.errors import RowRefused
 from tests.fabric.stores.journal_worlds import REVISION
-from tests.fabric.worker.host_clocks import HOLD_S, SWEEP_S, Standing, pass_time
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, WatchedSqlite, said, settled
+from tests.fabric.worker.host.clocks import HOLD_S, SWEEP_S, Standing, pass_time
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched, WatchedSqlite, said, settled
 
 REFUSED = RowRefused("there is something in it that the database does not take")
 HOUR_S = 3_600

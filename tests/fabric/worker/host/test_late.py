@@ -6,8 +6,8 @@ from fabric.core.state.run import Run
 from fabric.runtime.arrivals import LATE_US
 from fabric.runtime.hosting.timers import LateTimers, Timers
 from fabric.runtime.ports.journal import StoreUnavailable
-from tests.fabric.worker.host_clocks import Standing
-from tests.fabric.worker.host_scenes import Site, Watched, cancel, overloaded_once, policy, settled
+from tests.fabric.worker.host.clocks import Standing
+from tests.fabric.worker.host.scenes import Site, Watched, cancel, overloaded_once, policy, settled
 
 HOUR_US = 3_600_000_000
 

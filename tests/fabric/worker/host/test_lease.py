@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fabric.worker.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
-from tests.fabric.worker.host_scenes import WAIT_S, Site, reported, settled
+from tests.fabric.worker.host.clocks import LEASE_S, Beating, Stopwatch, until_new_term
+from tests.fabric.worker.host.scenes import WAIT_S, Site, reported, settled
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from fabric.runtime.ports.journal import ClaimedRun, Document, InputWithdrawn, S
 from fabric.worker.process.clock import SYSTEM_CLOCK
 from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.stores.journal_worlds import Journal, new_run
-from tests.fabric.worker.host_clocks import LEASE_S, Beating, Stopwatch, until_new_term
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, decision, doubtful, said, settled
+from tests.fabric.worker.host.clocks import LEASE_S, Beating, Stopwatch, until_new_term
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched, decision, doubtful, said, settled
 
 ODD: Any = ()
 """No bytes at all, which no driver reads: what no store may hand out."""

@@ -10,7 +10,7 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.tools.runner import ToolRunner
 from tests.benchmarks.throughput.spec import SPEC
 from tests.fabric.tools.mcp.worlds import STARTS_A_CHILD, alive, children_of, permits, program, stdio
-from tests.fabric.worker.host_scenes import Site, Watched, own_threads, said
+from tests.fabric.worker.host.scenes import Site, Watched, own_threads, said
 
 ANY = {"type": "object"}
 PLAIN = stdio(variables=("MCP_NOTES",))

@@ -5,7 +5,7 @@ from queue import SimpleQueue
 from fabric.runtime.hosting.release import Orphans
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.runtime.quarantine.verdicts import SUSPECT_FROM
-from tests.fabric.worker.host_scenes import NEVER_S, WAIT_S, Site, Watched
+from tests.fabric.worker.host.scenes import NEVER_S, WAIT_S, Site, Watched
 
 
 class Deaf(Watched):

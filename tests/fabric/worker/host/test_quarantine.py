@@ -7,7 +7,7 @@ from fabric.core.values.flow import FORMAT
 from fabric.core.values.frozen import replace
 from fabric.runtime.quarantine.verdicts import SUSPECT_FROM
 from tests.fabric.stores.journal_worlds import REVISION
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, decision, doubtful, settled
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched, decision, doubtful, settled
 
 ODD = b"no input of any version"
 LATER = b'{"kind": "an input of a later version", "version": 1}'

@@ -9,7 +9,7 @@ from fabric.core.events.inputs import INBOX
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.ports.journal import Document
 from tests.benchmarks.throughput.answers import STEPS
-from tests.fabric.worker.host_scenes import (
+from tests.fabric.worker.host.scenes import (
     WAIT_S,
     Site,
     Watched,

@@ -8,7 +8,7 @@ from fabric.core.events.inputs import CallFailed
 from fabric.core.values.taxonomy import Cause
 from fabric.runtime.ports.journal import BatchFate
 from tests.fabric.stores.journal_worlds import REVISION
-from tests.fabric.worker.host_scenes import (
+from tests.fabric.worker.host.scenes import (
     WAIT_S,
     Site,
     Watched,

@@ -18,7 +18,7 @@ from fabric.worker.nudges.listener import NullNudge
 from fabric.worker.process.clock import SYSTEM_CLOCK
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.providers.wires import STREAMED, VERTEX
-from tests.fabric.worker.host_scenes import NEVER_S, WAIT_S, Site, Watched
+from tests.fabric.worker.host.scenes import NEVER_S, WAIT_S, Site, Watched
 
 BRIEF = {"agent": "worker", "title": "Sums", "instructions": "Work them out."}
 CALLS = [("calculator", {"expression": f"{n} + {n}"}, call_id) for n, call_id in enumerate("abc", 1)]

@@ -10,9 +10,9 @@ import pytest
 from fabric.runtime.hosting.polling import HostConfig
 from fabric.stores.postgresql.journal import PostgresqlStore
 from tests.benchmarks.throughput.answers import WORKERS
-from tests.fabric.stores.test_writer_under_fire import fast, immediately
-from tests.fabric.worker.host_scenes import Agents as Intending
-from tests.fabric.worker.host_scenes import Site
+from tests.fabric.stores.writer.test_under_fire import fast, immediately
+from tests.fabric.worker.host.scenes import Agents as Intending
+from tests.fabric.worker.host.scenes import Site
 
 RUNS = 125
 OUT = RUNS * WORKERS

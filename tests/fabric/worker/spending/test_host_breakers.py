@@ -13,7 +13,7 @@ from fabric.core.values.frozen import replace
 from fabric.core.values.taxonomy import Cause, Tier
 from fabric.runtime.ports.spending import RunLine
 from tests.benchmarks.throughput.spec import SPEC
-from tests.fabric.worker.host_scenes import WAIT_S, policy, said, sharing
+from tests.fabric.worker.host.scenes import WAIT_S, policy, said, sharing
 
 SCOPE = f"provider:{SPEC.models[0].provider}"
 RETRY = {"base_s": 0.001, "cap_s": 0.01}

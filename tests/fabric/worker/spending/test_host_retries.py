@@ -5,7 +5,7 @@ import pytest
 from fabric.core.events.inputs import CallFailed
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Cause
-from tests.fabric.worker.host_scenes import Site, policy, sharing
+from tests.fabric.worker.host.scenes import Site, policy, sharing
 
 RUNS = 12
 RUNGS = [{"reaction": "retry", "times": 2}, {"reaction": "surface"}]

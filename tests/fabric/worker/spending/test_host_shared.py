@@ -12,7 +12,7 @@ from fabric.worker.spending.process_share import NO_STORE
 from simulator.stores.memory.guards import MemoryGuards
 from tests.fabric.stores.grant_worlds import reserving
 from tests.fabric.stores.journal_worlds import WORKSPACE, Journal
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, overloaded_once, policy, settled, sharing
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched, overloaded_once, policy, settled, sharing
 
 RICH = 10_000_000
 HOUR = policy(budget={"run_usd_micros": RICH, "fabric_hour_usd_micros": RICH})

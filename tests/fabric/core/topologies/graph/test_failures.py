@@ -10,7 +10,7 @@ from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, fails
 from tests.fabric.core.topologies.fabrics import graph, rule
-from tests.fabric.core.topologies.test_graph import SAYS, TWO, sets, spoken, using
+from tests.fabric.core.topologies.graph.test_turns import SAYS, TWO, sets, spoken, using
 
 FAILED = {"kind": "outcome_is", "outcome": "fail"}
 DOWN = fails(Cause.SERVER_ERROR, "the provider is down", status=503)

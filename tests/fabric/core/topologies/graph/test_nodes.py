@@ -20,7 +20,7 @@ from tests.fabric.core.fabrics import plan
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks, team
-from tests.fabric.core.topologies.test_graph import END, SAYS, TWO, called, closed, spoken, using
+from tests.fabric.core.topologies.graph.test_turns import END, SAYS, TWO, called, closed, spoken, using
 
 # -- visits and goals -------------------------------------------------------------------------------------------------
 

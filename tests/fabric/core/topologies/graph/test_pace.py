@@ -11,8 +11,8 @@ from fabric.core.values.taxonomy import Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
-from tests.fabric.core.topologies.test_graph import SAYS, TWO, closed, equals, sets, spoken, using
-from tests.fabric.core.topologies.test_graph_failures import DOWN
+from tests.fabric.core.topologies.graph.test_failures import DOWN
+from tests.fabric.core.topologies.graph.test_turns import SAYS, TWO, closed, equals, sets, spoken, using
 
 LONG = {
     "deadlines": {"interactive": {"call_s": 900, "stage_s": 1_000, "run_s": 2_000}},

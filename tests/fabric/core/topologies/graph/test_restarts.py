@@ -13,8 +13,8 @@ from fabric.core.values.taxonomy import CLASSIFY, Cause, Direct, Tier
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import asks, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
-from tests.fabric.core.topologies.test_graph import END, SAYS, closed, sets, spoken, using
-from tests.fabric.core.topologies.test_graph_failures import DOWN, FAILED, reacted
+from tests.fabric.core.topologies.graph.test_failures import DOWN, FAILED, reacted
+from tests.fabric.core.topologies.graph.test_turns import END, SAYS, closed, sets, spoken, using
 
 FROM_ALICE = {"kind": "from_speaker", "agent": "alice"}
 REFUSED = fails(Cause.AUTH, "the key was refused")

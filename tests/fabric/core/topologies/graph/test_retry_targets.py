@@ -13,9 +13,9 @@ from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
-from tests.fabric.core.topologies.test_graph import END, closed, spoken
-from tests.fabric.core.topologies.test_graph_failures import BUDGET, DOWN, FAILED, reacted
-from tests.fabric.core.topologies.test_graph_restarts import REFUSED
+from tests.fabric.core.topologies.graph.test_failures import BUDGET, DOWN, FAILED, reacted
+from tests.fabric.core.topologies.graph.test_restarts import REFUSED
+from tests.fabric.core.topologies.graph.test_turns import END, closed, spoken
 
 ALL = ("alice", "bob", "carol", "dave", "erin")
 SAYS = talks(*ALL)
