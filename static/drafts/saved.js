@@ -1,6 +1,6 @@
 // What the editor says of saving: when it was done last, that it goes on, and honestly when it cannot be: then what was typed stays in its
 // fields, and is sent again until the server has it.
-import { span } from "./times.js";
+import { span } from "../shell/times.js";
 
 const AGAIN_MS = 3000;
 const ABOVE = "see above";

@@ -1,8 +1,8 @@
 // A list of runs or reviews that stays true: every two seconds it asks how many it lacks and which of its own rows changed. New rows
 // wait behind a bar, so nothing jumps. It asks nothing while the tab is hidden or the page is paused, and less often of a slow database.
-import { heard, look, paused } from "./badge.js";
-import { localise } from "./times.js";
-import { parsed } from "./trusted.js";
+import { heard, look, paused } from "../shell/badge.js";
+import { localise } from "../shell/times.js";
+import { parsed } from "../shell/trusted.js";
 
 const EVERY_MS = 2000;
 const SLOWER = 20; // An answer that took long is asked for after so many times as long.

@@ -1,5 +1,5 @@
 // A board (the overview, the breakers) asks once a second. What comes back unchanged is not put into the page; what does not come back is said by the badge.
-import { heard, look, paused } from "./badge.js";
+import { heard, look, paused } from "../shell/badge.js";
 
 const SPEAK_MS = 5000;
 

@@ -1,6 +1,6 @@
 // The page of one review. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
 // fields, and what was written is not lost by a stray click.
-import { heard, look, paused } from "./badge.js";
+import { heard, look, paused } from "../shell/badge.js";
 
 const WAIT_MS = 300;
 

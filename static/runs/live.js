@@ -1,8 +1,8 @@
 // A page that follows a run. It has a cursor: the last event in it. A frame says where it begins; one that does not begin at the
 // cursor tells that something was missed, and the page comes back from its cursor. So nothing is lost and nothing is there twice.
-import { ageOf, heard, look, paused, say } from "./badge.js";
+import { ageOf, heard, look, paused, say } from "../shell/badge.js";
 import { afterRows, beforeRows } from "./events.js";
-import { localise } from "./times.js";
+import { localise } from "../shell/times.js";
 
 const GIVE_UP_S = 45; // A socket that is silent for so long is dead, whatever it says of itself: after a sleep, or behind a proxy.
 const SPEAK_MS = 5000;

@@ -1,8 +1,8 @@
 // What the pages do beyond HTML. Every page works without it; nothing here decides anything.
 import { startBadges } from "./badge.js";
-import { startEvents } from "./events.js";
+import { startEvents } from "../runs/events.js";
 import { startKeys } from "./keys.js";
-import { startLive } from "./live.js";
+import { startLive } from "../runs/live.js";
 import { startPalette } from "./palette.js";
 import { startClock } from "./times.js";
 import "./trusted.js";

@@ -158,7 +158,7 @@ def test_a_network_that_went_before_anything_was_said(visit, installation, feede
         page.wait_for_function(OPEN)
         route.continue_()
 
-    page.route("**/js/live*.js", follow)
+    page.route("**/runs/live*.js", follow)
     page.goto(f"{installation.base}/runs/{run_id}?events=full", wait_until="domcontentloaded")
     page.context.set_offline(True)
     page.locator("#live[data-live=stale]", has_text="Offline").wait_for()

@@ -45,8 +45,8 @@ def test_htmx_begins_when_it_has_the_policy(visit):
     def holds(route: Route) -> None:
         waiting.append(route)
 
-    page.route(re.compile("/js/trusted"), holds)
-    with page.expect_request(re.compile("/js/trusted")):
+    page.route(re.compile("/shell/trusted"), holds)
+    with page.expect_request(re.compile("/shell/trusted")):
         page.goto("/runs", wait_until="commit")
     page.evaluate(LOADED)
     assert page.evaluate(BEGUN) == 0

@@ -182,7 +182,7 @@ def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_nu
 
 
 def test_the_badge_has_the_same_looks_on_both_sides():
-    script = (settings.BASE_DIR / "static" / "js" / "badge.js").read_text()
+    script = (settings.BASE_DIR / "static" / "shell" / "badge.js").read_text()
     looks = re.search(r"const LOOKS = (\{.*?\});", script, flags=re.DOTALL)
     assert looks
     as_json = re.sub(r"(\w+):", r'"\1":', looks[1]).replace(",\n}", "\n}")
