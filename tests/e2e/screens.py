@@ -76,7 +76,7 @@ def worker_stopped(camera: Camera) -> Iterator[str]:
     os.kill(worker, signal.SIGSTOP)
     try:
         with camera.page() as page:
-            page.goto("/start?fabric=research-desk&example=1")
+            page.goto("/runs/start?fabric=research-desk&example=1")
             page.get_by_role("button", name="Start the run").click()
             page.wait_for_url("**/runs/*")
             run_id = re.split(r"[/?]", page.url)[-1]

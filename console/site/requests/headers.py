@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-REPORTS = "/csp-reports"
+REPORTS = "/installation/csp-reports"
 """Address to which browsers report violations of the policy."""
 CONTENT_SECURITY_POLICY = "; ".join(
     [

@@ -116,7 +116,7 @@ def test_what_goes_round_is_red_in_the_strip_and_said_in_its_table(visit, instal
     installation.publish(ROUND)
     visitor = visit(NOWHERE, color_scheme=scheme)
     page = visitor.page
-    page.goto("/start?fabric=to-and-fro")
+    page.goto("/runs/start?fabric=to-and-fro")
     page.locator("#text").fill("Whose invoice is this?")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")

@@ -115,7 +115,7 @@ def run(home: Installation, page: Page, fabric: str, text: str, until: str) -> s
     """The address of a run that has come so far."""
     notes = home.data / "notes.md"
     notes.write_text(NOTES)
-    page.goto(f"/start?fabric={fabric}")
+    page.goto(f"/runs/start?fabric={fabric}")
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_role("button", name="Start the run").click()

@@ -17,14 +17,14 @@ batch_drill(drill_ask(actor=owner_actor(), fabric="small-model", cells="all", se
 """
 
 
-NONE = (Scene("drill-runs-none", "/drills/runs"),)
+NONE = (Scene("drill-runs-none", "/runs/drills"),)
 """Before anything was drilled."""
 
 
 def drill_runs(home: Installation) -> Iterator[Scene]:
     """The list of them, and the pages of the runs of one drill."""
     home.manage("shell", "--verbosity", "0", "-c", KEPT)
-    yield Scene("drill-runs", "/drills/runs?fabric=small-model")
+    yield Scene("drill-runs", "/runs/drills?fabric=small-model")
     kept = "SELECT run_id FROM drills_drill WHERE failure = 'provider_failure' AND tier = 'batch' AND run_id <> '' ORDER BY id DESC LIMIT 1"
     ((run_id,),) = home.stored(kept)
     yield Scene("drill-run", f"/runs/{run_id}")

@@ -62,17 +62,17 @@ def parts(home: Installation) -> Iterator[list[Scene]]:
         Scene("schedules-refused", "/drills/schedules", _sent("schedule-create", cron="*/5 * * * *"), 422),
         Scene("schedule-one", f"/drills/schedules/{one}"),
         Scene("schedule-deleting", f"/drills/schedules/{one}", _opened),
-        Scene("drill-stop-at-rest", "/drill-stop"),
-        Scene("drill-stop-refused", "/drill-stop", _sent("drill-stop-pull"), 422),
+        Scene("drill-stop-at-rest", "/drills/stop"),
+        Scene("drill-stop-refused", "/drills/stop", _sent("drill-stop-pull"), 422),
     ]
     home.manage("shell", "--verbosity", "0", "-c", LIVE)
     yield [Scene("drill-stop-live-drill", "/runs"), Scene("drill-stop-live-coverage", "/drills?fabric=small-model")]
     home.manage("drill_stop", "pull", "--reason", "The provider asked for quiet until noon.")
     yield [
-        Scene("drill-stop-pulled", "/drill-stop"),
+        Scene("drill-stop-pulled", "/drills/stop"),
         Scene("drill-stop-pulled-coverage", "/drills?fabric=small-model"),
         Scene("drill-stop-pulled-overview", "/"),
-        Scene("drill-stop-pulled-scenario", "/drills/library/endpoint-down?fabric=small-model"),
+        Scene("drill-stop-pulled-scenario", "/scenarios/endpoint-down?fabric=small-model"),
     ]
     for (ended,) in home.stored("SELECT min(id) FROM drills_drill WHERE verdict = 'pass'"):
         yield [Scene("drill-stop-pulled-drill", f"/drills/{ended}")]

@@ -196,7 +196,7 @@ def test_a_drill_leads_to_its_run_and_back_to_itself_as_a_test_and_as_a_report(v
 
 
 def test_a_scenario_is_found_changed_tried_and_played(visit):
-    visitor = visit("/drills/library?fabric=research-desk")
+    visitor = visit("/scenarios?fabric=research-desk")
     page = visitor.page
     page.keyboard.press("/")
     page.keyboard.type("retry-after")
@@ -315,7 +315,7 @@ def test_without_a_script_the_player_is_a_list_of_addresses(visit):
 
 
 def test_without_a_script_a_scenario_is_tried_and_the_drill_stop_is_pulled_and_released(visit):
-    page = visit("/drills/library/rate-limit-then-healthy?fabric=research-desk", java_script_enabled=False).page
+    page = visit("/scenarios/rate-limit-then-healthy?fabric=research-desk", java_script_enabled=False).page
     page.get_by_role("button", name="Dry run").click()
     page.locator("#dry .would-list li").first.wait_for()
     page.get_by_role("link", name="Stop drills").click()

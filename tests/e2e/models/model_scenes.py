@@ -13,7 +13,7 @@ from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
 from tests.fabric.services.models.scenes import DEAR, able, fabric
 
-PAGE = "/settings/models"
+PAGE = "/models"
 KEYED = """
 from fabric.services.models.keys import key_set
 from fabric.services.actors import owner_actor

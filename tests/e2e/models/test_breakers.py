@@ -37,7 +37,7 @@ def test_one_that_opens_is_seen_without_a_reload_and_reset_with_a_reason(visit, 
     installation.publish(LIMITED)
     looking, other = visit(NOWHERE), visit(NOWHERE)
     page = looking.page
-    page.goto("/breakers")
+    page.goto("/models/breakers")
     page.locator("#live[data-live=live]").wait_for()
     answers(page, "All closed")
     page.evaluate("document.body.dataset.same = 'yes'")
@@ -58,6 +58,6 @@ def test_one_that_opens_is_seen_without_a_reload_and_reset_with_a_reason(visit, 
     button.click()
     page.get_by_text("The provider raised our limit.").first.wait_for()
     watching = other.page
-    watching.goto("/breakers")
+    watching.goto("/models/breakers")
     answers(watching, "All closed")
     assert looking.complaints == other.complaints == []

@@ -42,14 +42,14 @@ print(invitation_create(actor=actor, roles=["reviewer", "safety", "legal"], emai
 """
 
 ALONE = (
-    Scene("members-alone", "/settings/members"),
+    Scene("members-alone", "/people/members"),
     Scene("members-sign-in-again-by-link", "/login?again=1&next=/reviews"),
 )
 
 
 def many(home: Installation) -> str:
     """Members of every kind; the path of an invitation."""
-    return f"/invitations#{home.manage('shell', '--verbosity', '0', '-c', MEMBERS).split()[-1]}"
+    return f"/people/invitations#{home.manage('shell', '--verbosity', '0', '-c', MEMBERS).split()[-1]}"
 
 
 def password_given(home: Installation, name: str) -> None:
@@ -86,17 +86,17 @@ def _removed(page: Page) -> None:
 
 def full(home: Installation) -> list[Scene]:
     """Return what an owner sees of many."""
-    ids = {str(name): f"/settings/members/{one}" for name, one in home.stored("SELECT name, id FROM fabric_member")}
+    ids = {str(name): f"/people/members/{one}" for name, one in home.stored("SELECT name, id FROM fabric_member")}
     return [
-        Scene("members", "/settings/members"),
+        Scene("members", "/people/members"),
         Scene(
             "members-invite-refused",
-            "/settings/members",
+            "/people/members",
             _filled("invite-make", **{"invite-email": "rosa@example", "invite-days": "90"}),
             422,
         ),
-        Scene("members-service-refused", "/settings/members", _filled("service-make", **{"service-name": "erik"}), 409),
-        Scene("members-invited", "/settings/members", _filled("invite-make", **{"invite-email": "vic@example.org"})),
+        Scene("members-service-refused", "/people/members", _filled("service-make", **{"service-name": "erik"}), 409),
+        Scene("members-invited", "/people/members", _filled("invite-make", **{"invite-email": "vic@example.org"})),
         Scene("member", ids["ines.de-la-cruz-montenegro"]),
         Scene("member-removing", ids["farah.n"], _removing),
         Scene("member-service", ids["nightly-import"]),
@@ -107,7 +107,7 @@ def full(home: Installation) -> list[Scene]:
             422,
         ),
         Scene("member-token", ids["ci"], _token_made),
-        Scene("account-first", "/settings/account"),
+        Scene("account-first", "/people/account"),
         Scene("member-owner-stays", ids["owner"], _removed, 409),
     ]
 
@@ -117,11 +117,11 @@ def looking(home: Installation) -> list[Scene]:
     ((one,),) = home.stored("SELECT id FROM fabric_member WHERE name = 'gunnar'")
     wrong = {"old": "not this one", "new-password": "password", "again": "password"}
     return [
-        Scene("account", "/settings/account"),
-        Scene("security", "/settings/security"),
-        Scene("account-refused", "/settings/account", _filled("password-set", **wrong), 422),
-        Scene("members-looking-on", "/settings/members"),
-        Scene("member-looking-on", f"/settings/members/{one}"),
+        Scene("account", "/people/account"),
+        Scene("security", "/people/security"),
+        Scene("account-refused", "/people/account", _filled("password-set", **wrong), 422),
+        Scene("members-looking-on", "/people/members"),
+        Scene("member-looking-on", f"/people/members/{one}"),
     ]
 
 
@@ -133,7 +133,7 @@ def stranger(invitation: str) -> list[Scene]:
         Scene("sign-in-refused", "/login", lambda page: _entered(page, "erik", "wrong"), 422),
         Scene("invitation", invitation),
         Scene("invitation-refused", invitation, lambda page: _accepted(page, **wrong), 422),
-        Scene("invitation-used", "/invitations", lambda page: _opened(page, "used"), 410),
+        Scene("invitation-used", "/people/invitations", lambda page: _opened(page, "used"), 410),
         Scene("sign-in-link", "/login/link#used"),
         Scene("password-forgotten", "/login/recover"),
     ]

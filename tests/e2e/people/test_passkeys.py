@@ -80,7 +80,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
     assert "#" not in page.url, "the token is out of the address bar"
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{site}/")
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.get_by_label("Name of the passkey").fill("laptop")
     page.locator("#passkey-add").click()
     page.get_by_role("heading", name="Your recovery codes").wait_for()
@@ -88,7 +88,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
     row = SecondFactor.objects.get()
     assert (row.kind, row.name, row.user) == ("passkey", "laptop", vera)
 
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#end-all").click()
     page.wait_for_url("**/login")
     page.goto("/login?next=/reviews")
@@ -98,7 +98,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
     assert SecondFactor.objects.get().counter > row.counter
 
     # It is the second factor of a password too.
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#end-all").click()
     page.wait_for_url("**/login")
     page.get_by_label("Name").fill("vera")
@@ -112,10 +112,10 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
 def test_a_passkey_without_a_finger_and_a_passkey_of_nobody_sign_nobody_in(page: Page, vera: User) -> None:
     page.goto(f"/login/link#{login_link_create(vera)}")
     page.get_by_role("button", name="Sign in").click()
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#passkey-add").click()
     page.get_by_role("heading", name="Your recovery codes").wait_for()
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#end-all").click()
     page.wait_for_url("**/login")
 
@@ -135,10 +135,10 @@ def test_a_passkey_without_a_finger_and_a_passkey_of_nobody_sign_nobody_in(page:
 def test_an_answer_that_was_kept_does_not_count_again(page: Page, site: str, vera: User) -> None:
     page.goto(f"/login/link#{login_link_create(vera)}")
     page.get_by_role("button", name="Sign in").click()
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#passkey-add").click()
     page.get_by_role("heading", name="Your recovery codes").wait_for()
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#end-all").click()
     page.wait_for_url("**/login")
     kept: list[dict[str, str]] = []
@@ -150,7 +150,7 @@ def test_an_answer_that_was_kept_does_not_count_again(page: Page, site: str, ver
     page.on("request", keep)
     page.locator("#passkey-use").click()
     page.wait_for_url(f"{site}/")
-    page.goto("/settings/security")
+    page.goto("/people/security")
     page.locator("#end-all").click()
     page.wait_for_url("**/login")
     # As the browser would send it, with the form's token of now.

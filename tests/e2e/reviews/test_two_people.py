@@ -62,7 +62,7 @@ def people(installation, chromium, cookies, till):
     owner = _page(contexts[0])
     found = [owner]
     for name, roles in INVITED.items():
-        owner.goto("/settings/members")
+        owner.goto("/people/members")
         for role in roles:
             owner.locator(f"#invite input[value={role}]").check()
         owner.locator("#invite-make").click()

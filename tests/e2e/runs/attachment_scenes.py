@@ -48,6 +48,6 @@ def unreadable_files(page: Page) -> None:
 
 
 SCENES = (
-    Scene("start-read", "/start", read_files),
-    Scene("start-unreadable", "/start", unreadable_files, 422),
+    Scene("start-read", "/runs/start", read_files),
+    Scene("start-unreadable", "/runs/start", unreadable_files, 422),
 )

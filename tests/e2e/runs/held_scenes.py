@@ -124,5 +124,5 @@ def held(home: Installation, ids: dict[str, str]) -> Iterator[Scene]:
     yield Scene("fork", f"/runs/{ids['done0']}/fork/1")
     yield Scene("fork-late", f"/runs/{ids['done0']}/fork/20")
     yield Scene("run-asks-first-ill-edited", f"/runs/{ids['asks-first']}", ill_edited, 422)
-    yield Scene("run-undone", "/start", partial(undone, notes=notes))
-    yield Scene("run-answered", "/start", partial(answered, notes=notes))
+    yield Scene("run-undone", "/runs/start", partial(undone, notes=notes))
+    yield Scene("run-answered", "/runs/start", partial(answered, notes=notes))

@@ -22,7 +22,7 @@ NOTES = {
 
 def start(visitor, fabric, text="What do the notes say about costs?"):
     page = visitor.page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_role("radio", name=re.compile(fabric)).check()
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([NOTES])
@@ -34,7 +34,7 @@ def start(visitor, fabric, text="What do the notes say about costs?"):
 def test_start_and_watch_a_run_to_its_end(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_role("link", name="Use example for Research desk").click()
     assert page.get_by_label("Your request").input_value().startswith("What do these documents say")
     page.get_by_label("Documents to read").set_input_files([NOTES])
@@ -118,7 +118,7 @@ def test_a_review_appears_and_is_answered_where_it_stands(visit):
 def test_it_works_without_javascript(visit):
     visitor = visit(NOWHERE, alone=True, java_script_enabled=False)
     page = visitor.page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_role("button", name="Start the run").click()
     assert "The request is empty" in page.locator("#e-text").inner_text()
     start(visitor, "doubtful")
@@ -166,7 +166,7 @@ def test_cancelling(visit):
 def test_what_was_typed_and_attached_survives_a_mistake(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_label("Your request").fill("   ")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
@@ -199,14 +199,23 @@ def test_no_page_scrolls_sideways(visit, width):
     start(visitor, "Research desk", "What does " + "averylongwordwithoutanyplacetobreak" * 20 + " mean?")
     page.locator("#live[data-live=ended]").wait_for()
     run = page.url.partition("?")[0]
-    for address in ("/", "/start", "/fabrics", "/fabrics/research-desk", "/runs", "/reviews", run, f"{run}/events/1"):
+    for address in (
+        "/",
+        "/runs/start",
+        "/fabrics",
+        "/fabrics/research-desk",
+        "/runs",
+        "/reviews",
+        run,
+        f"{run}/events/1",
+    ):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
 
 
 def test_a_form_is_filled_in_and_sent_by_keyboard(visit):
     page = visit(NOWHERE).page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.locator("#fabric-research-desk").focus()

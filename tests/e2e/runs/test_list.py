@@ -25,7 +25,7 @@ def changed(installation: Installation, run_id: str, state: str) -> None:
 def begin(visitor: Visitor, text: str) -> str:
     """The id of a run that a member starts in another tab; it goes on until it waits for a person."""
     page = visitor.context.new_page()
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_role("radio", name=re.compile("doubtful")).check()
     page.get_by_label("Your request").fill(text)
     page.get_by_role("button", name="Start the run").click()

@@ -24,7 +24,7 @@ EMPTY = {"name": "old.txt", "mimeType": "text/plain", "buffer": b""}
 @pytest.fixture
 def page(visit):
     found = visit(NOWHERE).page
-    found.goto("/start")
+    found.goto("/runs/start")
     return found
 
 
@@ -76,14 +76,14 @@ def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
     page.get_by_label("Priority").select_option("low")
     page.get_by_label("Session").fill("TICKET-1")
     page.goto("/runs")
-    page.goto("/start")
+    page.goto("/runs/start")
     assert page.locator("#text").input_value() == "Half a thought"
     assert page.locator("#priority").input_value() == "low"
     assert page.locator("#session_key").input_value() == "TICKET-1"
     assert page.locator("#draft").is_visible()
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
-    page.goto("/start")
+    page.goto("/runs/start")
     assert page.locator("#text").input_value() == ""
     assert not page.locator("#draft").is_visible()
 
@@ -111,7 +111,7 @@ def test_a_server_that_is_away_costs_nothing_that_was_typed(page):
 @pytest.mark.parametrize("scripting", [True, False])
 def test_two_presses_start_one_run(visit, scripting):
     page = visit(NOWHERE, java_script_enabled=scripting).page
-    page.goto("/start")
+    page.goto("/runs/start")
     text = f"Pressed twice {scripting}"
     page.get_by_label("Your request").fill(text)
     page.get_by_role("button", name="Start the run").dblclick()
@@ -126,7 +126,7 @@ def test_one_like_an_earlier_run(page):
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/*")
     earlier = page.url.rpartition("/")[2]
-    page.goto(f"/start?from={earlier}")
+    page.goto(f"/runs/start?from={earlier}")
     assert page.locator("#text").input_value() == "What is due, and when?"
     assert page.get_by_label("Read the earlier run").is_checked()
     page.get_by_role("button", name="Start the run").click()
@@ -136,7 +136,7 @@ def test_one_like_an_earlier_run(page):
 
 def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
     page = visit(NOWHERE, java_script_enabled=False).page
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_label("Your request").fill("What is due?")
     page.get_by_label("Session").fill("x" * 201)
     page.get_by_label("Documents to read").set_input_files([PDF])

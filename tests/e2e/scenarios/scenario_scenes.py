@@ -74,24 +74,22 @@ def written(page: Page) -> None:
 
 def library(home: Installation) -> Iterator[Scene]:
     """All of them."""
-    yield Scene("library-never", "/drills/library?fabric=document-review")
-    yield Scene("scenario-never", "/drills/library/rate-limit-then-healthy?fabric=document-review")
+    yield Scene("library-never", "/scenarios?fabric=document-review")
+    yield Scene("scenario-never", "/scenarios/rate-limit-then-healthy?fabric=document-review")
     home.manage("shell", "--verbosity", "0", "-c", PLAYED)
-    yield Scene("library", "/drills/library?fabric=small-model")
-    yield Scene("library-none", "/drills/library?q=zzzz")
-    yield Scene("scenario", "/drills/library/endpoint-down?fabric=small-model")
-    yield Scene("scenario-dry", "/drills/library/endpoint-down?fabric=small-model", dry)
-    yield Scene("scenario-misfit", "/drills/library/endpoint-down?fabric=small-model", misfit, 422)
-    yield Scene("scenario-live-ask", "/drills/library/rate-limit-then-healthy?fabric=small-model", live)
-    yield Scene(
-        "scenario-live-ask-wrong", "/drills/library/rate-limit-then-healthy?fabric=small-model", wrong_caps, 422
-    )
-    yield Scene("scenario-not-live", "/drills/library/tool-error?fabric=small-model")
-    yield Scene("scenario-ours", "/drills/library/endpoint-down-of-ours?fabric=small-model", delete)
-    yield Scene("scenario-unreadable", "/drills/library/written-by-another-version?fabric=small-model")
-    yield Scene("scenario-new", "/drills/library/new")
-    yield Scene("scenario-new-wrong", "/drills/library/new", written, 422)
-    yield Scene("scenario-edit", "/drills/library/endpoint-down-of-ours/edit")
+    yield Scene("library", "/scenarios?fabric=small-model")
+    yield Scene("library-none", "/scenarios?q=zzzz")
+    yield Scene("scenario", "/scenarios/endpoint-down?fabric=small-model")
+    yield Scene("scenario-dry", "/scenarios/endpoint-down?fabric=small-model", dry)
+    yield Scene("scenario-misfit", "/scenarios/endpoint-down?fabric=small-model", misfit, 422)
+    yield Scene("scenario-live-ask", "/scenarios/rate-limit-then-healthy?fabric=small-model", live)
+    yield Scene("scenario-live-ask-wrong", "/scenarios/rate-limit-then-healthy?fabric=small-model", wrong_caps, 422)
+    yield Scene("scenario-not-live", "/scenarios/tool-error?fabric=small-model")
+    yield Scene("scenario-ours", "/scenarios/endpoint-down-of-ours?fabric=small-model", delete)
+    yield Scene("scenario-unreadable", "/scenarios/written-by-another-version?fabric=small-model")
+    yield Scene("scenario-new", "/scenarios/new")
+    yield Scene("scenario-new-wrong", "/scenarios/new", written, 422)
+    yield Scene("scenario-edit", "/scenarios/endpoint-down-of-ours/edit")
     for verdict, found in home.stored(
         "SELECT verdict, min(id) FROM drills_drill WHERE scenario <> '' AND verdict <> '' GROUP BY verdict ORDER BY verdict"
     ):
@@ -101,6 +99,6 @@ def library(home: Installation) -> Iterator[Scene]:
 def lived(home: Installation) -> Iterator[Scene]:
     """One that was played live by this installation's own worker, and in simulated time."""
     home.manage("scenario", "run", "rate-limit-then-healthy", "small-model", "--live", "--here", "--tier", "batch")
-    yield Scene("scenario-lived", "/drills/library/rate-limit-then-healthy?fabric=small-model")
+    yield Scene("scenario-lived", "/scenarios/rate-limit-then-healthy?fabric=small-model")
     for (found,) in home.stored("SELECT max(id) FROM drills_drill WHERE mode = 'live' AND scenario <> ''"):
         yield Scene("drill-live-scenario", f"/drills/{found}")

@@ -242,7 +242,7 @@ def test_without_script_everything_is_still_reached(visit, waiting):
         ("Runs", "/runs"),
         ("Reviews", "/reviews"),
         ("Fabrics", "/fabrics"),
-        ("New run", "/start"),
+        ("New run", "/runs/start"),
         ("Overview", "/"),
     ):
         page.locator("#nav-links").get_by_role("link", name=name).click()
@@ -268,7 +268,7 @@ def test_on_a_phone_there_is_a_tab_bar_and_nothing_scrolls_sideways(visit, waiti
         "/search?q=" + "x" * 150,
         "/styleguide",
         "/nothing",
-        "/start",
+        "/runs/start",
         waiting,
     ):
         page.goto(address)

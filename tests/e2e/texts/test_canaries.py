@@ -160,7 +160,7 @@ def _looked_through(tmp_path: Path, database: str) -> None:
                     "/",
                     f"/runs/{runs[0]}",
                     f"/runs/{runs[1]}",
-                    "/settings/models",
+                    "/models",
                     "/notifications",
                 )
                 yield from canaries.of_database(database, there.data / "fabric.sqlite3", tmp_path / "copy")

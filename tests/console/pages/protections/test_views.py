@@ -8,7 +8,7 @@ import re
 import pytest
 
 from console.launch.processes.data_directory import ROOT
-from console.pages.fabrics.views import CLASSES
+from console.pages.protections.views import CLASSES
 from fabric.core.mechanisms import ORDER
 from fabric.core.spec.policies.breakers import UNNAMED
 from fabric.core.spec.policies.budgets import Budget
