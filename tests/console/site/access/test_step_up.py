@@ -94,7 +94,7 @@ def test_a_page_wants_a_fresh_sign_in_and_leads_to_it(browser: Client, vera: Use
     refused = sent(aged(browser))
     assert (refused.status_code, acts()) == (403, before)
     assert "sign in again" in refused.content.decode()
-    assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fsettings%2Fmembers"', refused.content.decode())
+    assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fpeople%2Fmembers"', refused.content.decode())
     assert sent(signed_in(User.objects.get(username="owner"))).status_code in (200, 302)
 
 
