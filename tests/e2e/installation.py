@@ -19,6 +19,9 @@ from simulator.installation.database import FILE, clean_environment, copy_sqlite
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 from tests.servers.ports import free_port
 
+RUN = re.compile(r"/runs/[0-9a-f-]{36}")
+"""The address of a run."""
+
 
 @dataclass
 class Installation:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import FilePayload, Page, expect
 
-from tests.e2e.installation import Installation
+from tests.e2e.installation import RUN, Installation
 
 
 def nothing(_page: Page) -> None:
@@ -142,7 +142,7 @@ def started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> 
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_label("Tier").select_option(tier)
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.locator("#live[data-live=ended], article.review").first.wait_for()
     return page.url.rpartition("/")[2]
 

@@ -32,7 +32,7 @@ from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
 from tests.e2e.drafts import beginning_scenes, editor_parts_scenes, publish_scenes, topology_scenes
 from tests.e2e.drills import drill_page_scenes, drill_run_scenes, drill_scenes, drill_stop_scenes
-from tests.e2e.installation import Installation, installed
+from tests.e2e.installation import RUN, Installation, installed
 from tests.e2e.memories import memory_scenes
 from tests.e2e.models import model_scenes
 from tests.e2e.notifications import notification_scenes
@@ -78,7 +78,7 @@ def worker_stopped(camera: Camera) -> Iterator[str]:
         with camera.page() as page:
             page.goto("/runs/start?fabric=research-desk&example=1")
             page.get_by_role("button", name="Start the run").click()
-            page.wait_for_url("**/runs/*")
+            page.wait_for_url(RUN)
             run_id = re.split(r"[/?]", page.url)[-1]
             page.locator("#no-worker .banner").wait_for(timeout=1_000 * LEASE_S)
         yield run_id

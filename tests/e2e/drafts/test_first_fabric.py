@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, Response, expect
 
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.installation import RUN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -50,7 +51,7 @@ def published(page: Page, name: str) -> None:
 
 def result(page: Page) -> None:
     """A run that came to its end."""
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text() == "Completed"
 

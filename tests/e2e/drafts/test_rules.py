@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.drafts.test_first_fabric import is_saving, published, result, tab_to
 from tests.e2e.drafts.topology_scenes import ROUND
+from tests.e2e.installation import RUN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -119,7 +120,7 @@ def test_what_goes_round_is_red_in_the_strip_and_said_in_its_table(visit, instal
     page.goto("/runs/start?fabric=to-and-fro")
     page.locator("#text").fill("Whose invoice is this?")
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.locator("#live[data-live=ended]").wait_for()
     page.goto(f"{page.url.partition('?')[0]}?view=graph")
     strip = page.locator(".turns-part")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from ruamel.yaml import YAML
 
 from console.launch.processes.data_directory import ROOT
-from tests.e2e.installation import Installation
+from tests.e2e.installation import RUN, Installation
 from tests.e2e.scenes import Scene
 
 KINDS: Mapping[str, str] = {
@@ -119,7 +119,7 @@ def run(home: Installation, page: Page, fabric: str, text: str, until: str) -> s
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     address = page.url.partition("?")[0]
     page.locator(until).first.wait_for()
     return address

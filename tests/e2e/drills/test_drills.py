@@ -12,6 +12,7 @@ import signal
 import pytest
 
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.installation import RUN
 from tests.e2e.runs.test_first_run import start
 from tests.e2e.scenes import FABRIC, FABRICS
 
@@ -174,7 +175,7 @@ def test_a_drill_leads_to_its_run_and_back_to_itself_as_a_test_and_as_a_report(v
     opened(page, "provider failure, long-running batch", "#cell-provider_failure-batch")
     title = page.locator("h1").inner_text()
     page.get_by_role("link", name="Open run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     mark = page.locator("#drill-mark")
     assert "virtual clock" in mark.inner_text()
     assert page.locator('#nav-links a[aria-current="page"]').inner_text().startswith("Drills")

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from fabric.services.fabrics.templates import SAMPLES
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.installation import RUN
 from tests.e2e.runs.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -46,7 +47,7 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     watching.goto("/")
     watching.evaluate("document.body.dataset.same = 'yes'")
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     watching.locator("#step-3").wait_for()
     watching.locator("#card-steps li[data-tone=ok]").nth(2).wait_for()
     watching.get_by_text("1 ended in the last hour").wait_for()

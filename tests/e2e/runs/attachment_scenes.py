@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import FilePayload, Page
 
+from tests.e2e.installation import RUN
 from tests.e2e.scenes import Scene, send
 from tests.fabric.adapters.documents import files as made
 
@@ -25,7 +26,7 @@ def read_files(page: Page) -> None:
         [FilePayload(name=name, mimeType="application/octet-stream", buffer=data) for name, data in given.items()]
     )
     send(page)
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.goto(f"{page.url.partition('?')[0]}?view=io")
     page.locator(".doc summary").first.click()
     page.locator(".doc[open] .doc-about").wait_for()

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.installation import RUN
 from tests.e2e.scenes import FAMILY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -27,7 +28,7 @@ def start(visitor, fabric, text="What do the notes say about costs?"):
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.goto(f"{page.url}?events=full")
 
 
@@ -39,7 +40,7 @@ def test_start_and_watch_a_run_to_its_end(visit):
     assert page.get_by_label("Your request").input_value().startswith("What do these documents say")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.goto(f"{page.url}?events=full")
     page.locator("#live[data-live=live]").wait_for()
     page.locator("#live[data-live=ended]").wait_for()
@@ -175,7 +176,7 @@ def test_what_was_typed_and_attached_survives_a_mistake(visit):
     assert page.locator("#text").evaluate("field => field === document.activeElement")
     page.get_by_label("Your request").fill("What is the deadline?")
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     assert "notes.md" in page.locator("#panel-head").inner_text()
 
 
@@ -230,4 +231,4 @@ def test_a_form_is_filled_in_and_sent_by_keyboard(visit):
         if page.evaluate("document.activeElement.type") == "submit":
             break
     page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)

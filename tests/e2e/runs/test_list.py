@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import NOWHERE, Visitor
-from tests.e2e.installation import Installation
+from tests.e2e.installation import RUN, Installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def begin(visitor: Visitor, text: str) -> str:
     page.get_by_role("radio", name=re.compile("doubtful")).check()
     page.get_by_label("Your request").fill(text)
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     run_id = page.url.rpartition("/")[2]
     page.close()
     return run_id

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.installation import RUN
 from tests.fabric.adapters.documents import files as made
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -17,7 +18,6 @@ PDF = {"name": "report.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7
 REPORT = {"name": "report.pdf", "mimeType": "application/pdf", "buffer": made.pdf("The budget is 40 dollars.")}
 PICTURE = {"name": "scan.pdf", "mimeType": "application/pdf", "buffer": b"\x89PNG\r\n"}
 LARGE = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"x" * 1_000_001}
-RUN = re.compile("/runs/.")
 EMPTY = {"name": "old.txt", "mimeType": "text/plain", "buffer": b""}
 
 
@@ -55,7 +55,7 @@ def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
     page.wait_for_function("!document.getElementById('e-documents')")
     page.get_by_label("Documents to read").set_input_files([NOTES, REPORT])
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.goto(f"{page.url.partition('?')[0]}?view=io")
     page.get_by_text("PDF, 1 page, 35 characters").wait_for()
     assert page.locator(".doc-begins").all_inner_texts() == ["The budget is 40 dollars."] * 2
@@ -82,7 +82,7 @@ def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
     assert page.locator("#session_key").input_value() == "TICKET-1"
     assert page.locator("#draft").is_visible()
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.goto("/runs/start")
     assert page.locator("#text").input_value() == ""
     assert not page.locator("#draft").is_visible()
@@ -105,7 +105,7 @@ def test_a_server_that_is_away_costs_nothing_that_was_typed(page):
     assert page.locator("#text").input_value() == "Worth keeping"
     page.context.set_offline(False)
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
 
 
 @pytest.mark.parametrize("scripting", [True, False])
@@ -124,13 +124,13 @@ def test_one_like_an_earlier_run(page):
     page.get_by_label("Your request").fill("What is due, and when?")
     page.get_by_label("Documents to read").set_input_files([NOTES])
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     earlier = page.url.rpartition("/")[2]
     page.goto(f"/runs/start?from={earlier}")
     assert page.locator("#text").input_value() == "What is due, and when?"
     assert page.get_by_label("Read the earlier run").is_checked()
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url(lambda url: "/runs/" in url and earlier not in url)
+    page.wait_for_url(lambda url: RUN.search(url) is not None and earlier not in url)
     assert "notes.md" in page.content()
 
 
