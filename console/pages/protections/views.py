@@ -1,4 +1,4 @@
-"""Shows the mechanisms that protect runs, by failure class (MAST), each with the failures that it stops and its defaults."""
+"""Shows the mechanisms that protect runs, by failure class (MAST): the failures that each stops, and its defaults."""
 
 from __future__ import annotations
 
