@@ -13,7 +13,8 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
 from simulator.installation import database
-from tests import servers, sets
+from tests import sets
+from tests.servers import addresses as servers
 
 _MISSING = pytest.StashKey[dict[str, str]]()
 

@@ -3,7 +3,7 @@
 import os
 
 from console.launch.variables.addresses import database
-from tests.servers import SERVERS, locate
+from tests.servers.addresses import SERVERS, locate
 from tests.settings import *  # noqa: F403 - The same but for the database.
 from tests.settings import DATABASES, FABRIC_DATA
 

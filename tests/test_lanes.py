@@ -33,7 +33,7 @@ def test_every_second_process_takes_files_from_the_back(tmp_path):
 
 def test_files_that_share_an_installation_go_to_one_process(monkeypatch):
     monkeypatch.setenv(sets.SET, "full")
-    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / lanes.SHARING).glob("test_*.py")]
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / lanes.SHARING).rglob("test_*.py")]
     own = {
         file for file in files if re.search(r"^(def )?installation\b", (ROOT / file).read_text(), flags=re.MULTILINE)
     }

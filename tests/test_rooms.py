@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import grimp
+import pytest
 
 from tests.test_tidy import tracked_files
 
@@ -23,14 +24,20 @@ MODULES_MAX = 15
 FULLER = {
     "fabric/core/mechanisms": "one module for each protection, all of one shape",
     "fabric/management/commands": "Django finds each command as a module of this folder",
+    "tests/fabric/core/mechanisms": "the tests of each protection, in the folder of the protections",
+    "tests/fabric/management/commands": "the tests of each command, in the folder of the commands",
 }
 """Folders with more modules, and why."""
+TESTS = ROOT / "tests"
 TEMPLATES = ROOT / "templates"
+STATIC = ROOT / "static"
 PAGES = ROOT / "console/pages"
 FILES_MAX = 15
-"""Files of a folder of templates."""
+"""Files of a folder of templates, or of styles and scripts."""
 ROOMS_OF_TEMPLATES = ("api", "editor", "forms", "site")
 """Rooms of `console` whose names are folders of templates too, beside the nouns of `console/pages`."""
+ROOMS_OF_STATIC = ("api", "vendor")
+"""Folders of styles and scripts beside those nouns."""
 
 
 def folders() -> Iterator[Path]:
@@ -38,12 +45,18 @@ def folders() -> Iterator[Path]:
         yield from sorted(path.parent for path in (ROOT / package).rglob("__init__.py"))
 
 
+def folders_of_tests() -> Iterator[Path]:
+    yield from sorted({path.parent for path in TESTS.rglob("*.py")})
+
+
 def names_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
 
 
 def test_no_folder_has_more_modules_than_a_room_may_have():
-    counts = {folder.relative_to(ROOT).as_posix(): len(names_in(folder)) for folder in folders()}
+    counts = {
+        folder.relative_to(ROOT).as_posix(): len(names_in(folder)) for folder in (*folders(), *folders_of_tests())
+    }
     assert {name: count for name, count in counts.items() if count > MODULES_MAX and name not in FULLER} == {}
     assert [name for name in FULLER if counts.get(name, 0) <= MODULES_MAX] == [], "these need no exception any more"
 
@@ -66,8 +79,8 @@ def plurals(paths: Iterable[Path]) -> set[str]:
 def test_no_file_outside_the_product_stands_beside_its_own_plural():
     files = [path.relative_to(ROOT) for path in tracked_files()]
     assert plurals(path for path in files if path.parts[0] in ("static", "templates", "tests")) == set()
-    pairs = (Path("css/run.css"), Path("css/runs.css"), Path("a/journal/test_it.py"), Path("a/test_journals.py"))
-    assert plurals(pairs) == {"css/run", "a/journal"}
+    pairs = (Path("runs/run.css"), Path("runs/runs.css"), Path("a/journal/test_it.py"), Path("a/test_journals.py"))
+    assert plurals(pairs) == {"runs/run", "a/journal"}
 
 
 def test_no_module_has_the_name_of_a_folder_beside_it():
@@ -186,22 +199,36 @@ def nouns() -> set[str]:
     return {path.parent.name for path in PAGES.glob("*/__init__.py")}
 
 
-def template_folders() -> Iterator[Path]:
-    yield from sorted({path.parent for path in TEMPLATES.rglob("*") if path.is_file()})
+def folders_with_files(top: Path) -> list[Path]:
+    return sorted({path.parent for path in top.rglob("*") if path.is_file()})
+
+
+def folders_below(top: Path) -> set[str]:
+    """The folders of a folder of templates, styles, scripts or tests in which files lie."""
+    return {name for folder in folders_with_files(top) for name in folder.relative_to(top).parts[:1]}
 
 
 def test_templates_lie_in_folders_of_the_pages_nouns():
-    tops = {folder.relative_to(TEMPLATES).parts[:1] for folder in template_folders()}
-    assert tops - {(name,) for name in (*nouns(), *ROOMS_OF_TEMPLATES)} == set()
+    assert folders_below(TEMPLATES) - {*nouns(), *ROOMS_OF_TEMPLATES} == set()
 
 
-def test_no_folder_of_templates_is_fuller_than_a_room_may_be():
-    counts = {path: sum(one.is_file() for one in path.iterdir()) for path in template_folders()}
+def test_styles_and_scripts_lie_in_folders_of_the_pages_nouns():
+    assert folders_below(STATIC) - {*nouns(), *ROOMS_OF_STATIC} == set()
+
+
+def test_what_a_browser_tests_lies_in_folders_of_the_pages_nouns():
+    named = {path.relative_to(TESTS / "e2e").parts[0] for path in (TESTS / "e2e").glob("*/*.py")}
+    assert named - nouns() == set()
+
+
+@pytest.mark.parametrize("top", [TEMPLATES, STATIC], ids=lambda top: top.name)
+def test_no_folder_of_templates_or_styles_is_fuller_than_a_room_may_be(top):
+    counts = {path: sum(one.is_file() for one in path.iterdir()) for path in folders_with_files(top)}
     assert {path.relative_to(ROOT).as_posix(): count for path, count in counts.items() if count > FILES_MAX} == {}
 
 
 def test_no_template_has_the_name_of_a_folder_beside_it():
-    for folder in template_folders():
+    for folder in folders_with_files(TEMPLATES):
         stems = [path.stem for path in folder.iterdir()]
         assert {stem for stem in stems if stems.count(stem) > 1} == set(), folder
 
@@ -223,7 +250,7 @@ def strange_folders(tests: Path) -> set[str]:
 
 
 def test_tests_lie_in_folders_of_the_rooms_that_they_test(tmp_path):
-    assert strange_folders(ROOT / "tests") == set()
+    assert strange_folders(TESTS) == set()
     (tmp_path / "fabric/cellar").mkdir(parents=True)
     (tmp_path / "fabric/cellar/test_wine.py").touch()
     assert strange_folders(tmp_path) == {"fabric/cellar"}

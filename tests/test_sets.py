@@ -99,5 +99,5 @@ def test_a_sample_of_two_patterns_is_taken_once(chosen, monkeypatch):
 
 def test_a_pattern_that_fits_nothing_is_named():
     unknown = sets.leave_out(CASES)[1]
-    assert "tests/e2e/test_drills.py::*" in unknown
+    assert "tests/e2e/drills/test_drills.py::*" in unknown
     assert f"{FILE}::*" not in unknown

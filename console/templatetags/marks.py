@@ -181,7 +181,7 @@ LIVE_LOOKS: Mapping[str, tuple[str, str]] = {
     "stale": ("warn", "Stale"),
     "ended": ("neutral", "Ended"),
 }
-"""Tone and word of each look of the live badge; ``static/js/badge.js`` repeats them."""
+"""Tone and word of each look of the live badge; ``static/shell/badge.js`` repeats them."""
 
 
 @register.simple_tag

@@ -183,7 +183,7 @@ def routes():
                 found.append((pattern.name or "", prefix + str(pattern.pattern)))
 
     walk(get_resolver().url_patterns, "")
-    return [(name, address) for name, address in found if not address.startswith(("api/", "csp-reports"))]
+    return [(name, address) for name, address in found if not address.startswith(("api/", "installation/"))]
 
 
 ADDRESSES = dict(routes())

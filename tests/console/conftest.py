@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -13,6 +15,7 @@ from fabric.services.actors import OWNER_ROLES, login_link_create, owner_actor, 
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
+from tests.console.lookups import missed_lookups
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import DOUBTFUL, PAYING, SMALL, TALKING
 
@@ -22,6 +25,13 @@ def _fresh_wiring() -> None:
     """A store must not outlive the database it was made for."""
     for cached in (wiring.store, wiring.memories, wiring.compile_published, wiring._revision):
         cached.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _every_lookup_is_met(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with missed_lookups(monkeypatch) as missed:
+        yield
+    assert missed == set(), "a template shows nothing where its object has no such name"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 from console.launch.processes.data_directory import ROOT
 from simulator.installation.database import clean_environment, copy_sqlite
 from tests.console.launch.started_processes import PATIENCE_S, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 @dataclass

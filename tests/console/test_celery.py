@@ -13,7 +13,7 @@ from simulator.installation.workers import Site, wait_until
 from tests.chaos.rows import start_runs, states
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 from tests.console.slowly_made import BEING_MADE
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 def test_a_message_is_a_wake_up_and_nothing_more():

@@ -15,6 +15,7 @@ TEMPLATES = sorted(
     path for path in (settings.BASE_DIR / "templates").rglob("*.html") if not path.as_posix().endswith(REPORT)
 )
 VENDOR = STATIC / "vendor"
+OURS = sorted(path for path in STATIC.rglob("*.js") if path.parent != VENDOR)
 
 
 def test_what_others_wrote_is_what_was_taken_in():
@@ -68,14 +69,26 @@ def test_every_form_that_sends_carries_a_token():
 
 
 def test_every_address_in_the_scripts_is_our_own():
-    for path in (STATIC / "js").glob("*.js"):
+    for path in OURS:
         source = path.read_text().replace(
             "http://www.w3.org/2000/svg", ""
         )  # The name of a namespace, which no browser fetches.
         assert not re.search(r"https?://|\beval\(|new Function|innerHTML", source), path.name
 
 
-@pytest.mark.parametrize("name", ["css/tokens.css", "icons.svg", "js/console.js", "vendor/htmx-4.0.1.min.js"])
+def test_every_style_and_script_that_is_named_is_there():
+    named = {STATIC / name for path in TEMPLATES for name in re.findall(r"{% static '([^']+)' %}", path.read_text())}
+    imported = {
+        path.parent.joinpath(name).resolve()
+        for path in OURS
+        for name in re.findall(r"^import .*?\"([^\"]+)\";$", path.read_text(), flags=re.MULTILINE)
+    }
+    assert [path for path in named | imported if not path.is_file()] == []
+    ours = {path for path in STATIC.rglob("*") if path.suffix in (".css", ".js") and path.parent != VENDOR}
+    assert ours - named - imported == set(), "no page fetches it"
+
+
+@pytest.mark.parametrize("name", ["shell/tokens.css", "icons.svg", "shell/console.js", "vendor/htmx-4.0.1.min.js"])
 def test_it_is_served(client, name):
     answer = client.get(f"/static/{name}", headers={"host": "127.0.0.1"})
     assert answer.status_code == 200

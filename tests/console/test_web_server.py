@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from console import web_server
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 RESET = struct.pack("ii", 1, 0)
 

@@ -26,7 +26,7 @@ from simulator.endpoint.behaviour.misbehaviour import agents
 from simulator.installation.database import ROOT, temporary_database
 from simulator.installation.workers import WORKER, WORKER_MORE, Site
 from tests.benchmarks.redis_database import empty_redis
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 HOST = "fabric.localhost"
 CADDYFILE = ROOT / "deploy" / "Caddyfile"

@@ -17,7 +17,10 @@ from console.launch.processes.data_directory import ROOT
 from console.launch.processes.keeper import descendants
 from simulator.installation.database import FILE, clean_environment, copy_sqlite
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
+
+RUN = re.compile(r"/runs/[0-9a-f-]{36}")
+"""The address of a run."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import FilePayload, Page, expect
 
-from tests.e2e.installation import Installation
+from tests.e2e.installation import RUN, Installation
 
 
 def nothing(_page: Page) -> None:
@@ -137,12 +137,12 @@ def fill(home: Installation, page: Page) -> dict[str, str]:
 
 
 def started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> str:
-    page.goto(f"/start?fabric={fabric}")
+    page.goto(f"/runs/start?fabric={fabric}")
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
     page.get_by_label("Tier").select_option(tier)
     page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url("**/runs/*")
+    page.wait_for_url(RUN)
     page.locator("#live[data-live=ended], article.review").first.wait_for()
     return page.url.rpartition("/")[2]
 
@@ -261,24 +261,24 @@ EMPTY = (
     Scene("reviews-empty", "/reviews"),
     Scene("drills-never", "/drills?fabric=document-review"),
     Scene("notifications-empty", "/notifications"),
-    Scene("start-first", "/start"),
+    Scene("start-first", "/runs/start"),
     Scene("search-nothing-asked", "/search"),
     Scene("fabrics-samples", "/fabrics"),
     Scene("memory-empty", "/fabrics/supplier-notes?tab=memory"),
 )
 UNPUBLISHED = (
     Scene("overview-no-fabric", "/"),
-    Scene("start-no-fabric", "/start"),
+    Scene("start-no-fabric", "/runs/start"),
     Scene("fabrics-empty", "/fabrics"),
 )
 FORM = (
-    Scene("start", "/start"),
-    Scene("start-example", "/start?fabric=research-desk&example=1"),
-    Scene("start-attached", "/start", attached),
-    Scene("start-error-empty", "/start", wrong_request, 422),
-    Scene("start-error-everywhere", "/start", wrong_everywhere, 422),
-    Scene("start-error-fabric-gone", "/start", wrong_fabric, 422),
-    Scene("start-error-unreachable", "/start", unreachable),
+    Scene("start", "/runs/start"),
+    Scene("start-example", "/runs/start?fabric=research-desk&example=1"),
+    Scene("start-attached", "/runs/start", attached),
+    Scene("start-error-empty", "/runs/start", wrong_request, 422),
+    Scene("start-error-everywhere", "/runs/start", wrong_everywhere, 422),
+    Scene("start-error-fabric-gone", "/runs/start", wrong_fabric, 422),
+    Scene("start-error-unreachable", "/runs/start", unreachable),
 )
 SHELL = (
     Scene("palette", "/runs", palette),
@@ -302,7 +302,7 @@ LISTS = (
     Scene("runs-wrong-query", "/runs?q=state:nosuch", status=422),
     Scene("reviews", "/reviews"),
     Scene("fabrics", "/fabrics"),
-    Scene("breakers", "/breakers"),
+    Scene("breakers", "/models/breakers"),
     Scene("protections", "/protections"),
     Scene("docs", "/docs"),
     Scene("docs-found", "/docs?q=webhook"),
@@ -341,7 +341,7 @@ def full(ids: dict[str, str]) -> Iterator[Scene]:
     """Every page of an installation that was used."""
     run = f"/runs/{ids['done0']}"
     yield from (*LISTS, *SHELL, *FORM)
-    yield Scene("start-like", f"/start?from={ids['done0']}")
+    yield Scene("start-like", f"/runs/start?from={ids['done0']}")
     yield Scene("run-completed", run)
     yield Scene("run-inspected", run, first_event)
     yield Scene("run-unfolded", f"{run}?fold=off")

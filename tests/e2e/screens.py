@@ -27,30 +27,19 @@ from playwright.sync_api import StorageState, sync_playwright
 
 from simulator.booking import BookingDesk, Ledger
 from simulator.endpoint import ScriptedEndpoint
-from tests.e2e import (
-    attachment_scenes,
-    beginning_scenes,
-    drill_page_scenes,
-    drill_run_scenes,
-    drill_scenes,
-    drill_stop_scenes,
-    editor_parts_scenes,
-    held_scenes,
-    history_scenes,
-    member_scenes,
-    memory_scenes,
-    model_scenes,
-    notification_scenes,
-    publish_scenes,
-    review_scenes,
-    saying_scenes,
-    scenario_scenes,
-    scenes,
-    topology_scenes,
-)
+from tests.e2e import scenes
 from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
-from tests.e2e.installation import Installation, installed
+from tests.e2e.drafts import beginning_scenes, editor_parts_scenes, publish_scenes, topology_scenes
+from tests.e2e.drills import drill_page_scenes, drill_run_scenes, drill_scenes, drill_stop_scenes
+from tests.e2e.installation import RUN, Installation, installed
+from tests.e2e.memories import memory_scenes
+from tests.e2e.models import model_scenes
+from tests.e2e.notifications import notification_scenes
+from tests.e2e.people import member_scenes
+from tests.e2e.reviews import history_scenes, review_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes
+from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
 LEASE_S = 120.0
@@ -87,9 +76,9 @@ def worker_stopped(camera: Camera) -> Iterator[str]:
     os.kill(worker, signal.SIGSTOP)
     try:
         with camera.page() as page:
-            page.goto("/start?fabric=research-desk&example=1")
+            page.goto("/runs/start?fabric=research-desk&example=1")
             page.get_by_role("button", name="Start the run").click()
-            page.wait_for_url("**/runs/*")
+            page.wait_for_url(RUN)
             run_id = re.split(r"[/?]", page.url)[-1]
             page.locator("#no-worker .banner").wait_for(timeout=1_000 * LEASE_S)
         yield run_id

@@ -12,18 +12,18 @@ from django.urls import reverse
 from console.editor.parts.catalogue import PARTS
 from console.site.access.policies import ROUTES, Policy
 from fabric.services.fabrics.templates import SAMPLES
-from tests.e2e import publish_scenes
 from tests.e2e.accessibility import NARROW, WIDE, at_both_sizes, axe, in_both_themes, looked_at
 from tests.e2e.addresses import ALSO, KNOWN, NO_PAGE, pages, patterns, views
 from tests.e2e.asked import asked
 from tests.e2e.chromium import still
 from tests.e2e.conftest import NOWHERE, begun
-from tests.e2e.drill_page_scenes import DRIVEN, GUARDED
-from tests.e2e.drill_run_scenes import KEPT
-from tests.e2e.drill_scenes import DRILLED
-from tests.e2e.drill_stop_scenes import LIVE, SCHEDULED
-from tests.e2e.member_scenes import MEMBERS
-from tests.e2e.scenario_scenes import PLAYED
+from tests.e2e.drafts import publish_scenes
+from tests.e2e.drills.drill_page_scenes import DRIVEN, GUARDED
+from tests.e2e.drills.drill_run_scenes import KEPT
+from tests.e2e.drills.drill_scenes import DRILLED
+from tests.e2e.drills.drill_stop_scenes import LIVE, SCHEDULED
+from tests.e2e.people.member_scenes import MEMBERS
+from tests.e2e.scenarios.scenario_scenes import PLAYED
 from tests.fabric.services.memories.test_changes import WRITING
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -115,15 +115,15 @@ def drills(installation, drill_id) -> list[str]:
         *(f"/drills/{one}" for one in ids.values()),
         f"/drills/{ids['breaker']}?at=20",
         f"/drills/{ids['deviates']}/pytest",
-        "/drills/runs?fabric=small-model",
+        "/runs/drills?fabric=small-model",
         f"/runs/{run_id}",
         f"/runs/{run_id}/events/5",
         "/drills?fabric=small-model&mode=live",
         "/drills?fabric=small-model&mode=live&ask=all",
-        "/drills/library?fabric=small-model",
-        "/drills/library/endpoint-down?fabric=small-model",
-        "/drills/library/written-by-another-version?fabric=small-model",
-        "/drills/library/endpoint-down-of-ours/edit",
+        "/scenarios?fabric=small-model",
+        "/scenarios/endpoint-down?fabric=small-model",
+        "/scenarios/written-by-another-version?fabric=small-model",
+        "/scenarios/endpoint-down-of-ours/edit",
         "/drills/schedules",
         f"/drills/schedules/{schedule}",
     ]
@@ -137,7 +137,7 @@ def test_drills_with_all_that_is_seen_of_them(visit, drills):
 def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
     page = visit().page
     page.add_init_script(axe())
-    page.goto("/drills/library/endpoint-down?fabric=small-model")
+    page.goto("/scenarios/endpoint-down?fabric=small-model")
     page.get_by_role("button", name="Dry run").click()
     page.locator("#dry").wait_for()
     assert at_both_sizes(page) == []
@@ -146,7 +146,7 @@ def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
     page.locator("#schedule-create").click()
     page.locator("#e-cron").wait_for()
     assert at_both_sizes(page) == []
-    page.goto("/drill-stop")
+    page.goto("/drills/stop")
     page.locator("#drill-stop-pull").click()
     page.locator("#e-reason").wait_for()
     assert at_both_sizes(page) == []
@@ -155,7 +155,7 @@ def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
 def test_drills_that_run_live_and_the_drill_stop_pulled(visit, installation, drills):
     installation.manage("shell", "--verbosity", "0", "-c", LIVE)
     page = visit(NOWHERE).page
-    seen = ("/", "/drills?fabric=small-model", "/drill-stop", "/drills/schedules")
+    seen = ("/", "/drills?fabric=small-model", "/drills/stop", "/drills/schedules")
     assert looked_at(page, seen) == {}
     installation.manage("drill_stop", "pull", "--reason", "The provider asked for quiet until noon.")
     assert looked_at(page, seen) == {}
@@ -166,8 +166,8 @@ def test_members_of_every_kind_and_what_is_refused_of_them(visit, installation):
     installation.manage("shell", "--verbosity", "0", "-c", MEMBERS)
     page = visit(NOWHERE).page
     ids = [str(one) for (one,) in installation.stored("SELECT id FROM fabric_member WHERE name IN ('farah.n', 'ci')")]
-    assert looked_at(page, ["/settings/members", *(f"/settings/members/{one}" for one in ids)]) == {}
-    page.goto("/settings/members")
+    assert looked_at(page, ["/people/members", *(f"/people/members/{one}" for one in ids)]) == {}
+    page.goto("/people/members")
     page.locator("#invite-email").fill("nobody@example")
     page.locator("#invite-make").click()
     page.locator("#invite-e-email").wait_for()
@@ -194,7 +194,7 @@ def test_dialogs_and_mistakes(visit, run_id, size):
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     assert in_both_themes(page) == []
-    page.goto("/start")
+    page.goto("/runs/start")
     page.get_by_role("button", name="Start the run").click()
     page.locator("#e-text").wait_for()
     assert in_both_themes(page) == []
@@ -203,8 +203,8 @@ def test_dialogs_and_mistakes(visit, run_id, size):
 def test_strangers(installation, chromium):
     page = still(chromium, base_url=installation.base).new_page()
     token = installation.manage("member", "invite", "reviewer", "legal").strip().rpartition("#")[2]
-    assert looked_at(page, ["/login", "/login/link#used", "/login/recover", "/nothing", "/invitations"]) == {}
-    page.goto(f"/invitations#{token}")
+    assert looked_at(page, ["/login", "/login/link#used", "/login/recover", "/nothing", "/people/invitations"]) == {}
+    page.goto(f"/people/invitations#{token}")
     page.locator("#name").wait_for()
     assert at_both_sizes(page) == []
     page.locator("#name").fill("owner")

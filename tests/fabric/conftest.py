@@ -16,9 +16,9 @@ from simulator.installation.database import clean_environment, temporary_postgre
 from tests.chaos.servers.local import PostgresqlServer
 from tests.fabric.stores.grant_worlds import SharedWorld
 from tests.fabric.stores.journal_worlds import SEED, MemoryWorld, PostgresqlWorld, SqliteWorld, World
-from tests.fabric.stores.memory_worlds import MemoriesWorld
-from tests.fabric.stores.writer_scenes import WAIT_S, Gate, Told
-from tests.own_server import own_server
+from tests.fabric.stores.memories.memory_worlds import MemoriesWorld
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Gate, Told
+from tests.servers.own_server import own_server
 
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 

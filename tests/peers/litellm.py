@@ -20,7 +20,7 @@ from fabric.runtime.ports.calls import ModelRequest
 from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, refusal
 from tests.fabric.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, OPENAI, RESPONSES, VENDORS, Spoken
 from tests.peers.processes import script, served
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 KEY = "sk-litellm-0123456789abcdef0123456789"
 BEHIND: dict[str, tuple[str, str, Spoken]] = {

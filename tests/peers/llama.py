@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.peers.processes import HERE, python, served
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 import httpx
 
 from tests.peers.processes import node, package, served
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 SCRIPT = Path(__file__).with_name("oidc_server.mjs")
 SECRET = "a-secret-of-the-tests"

@@ -17,7 +17,7 @@ from fabric.runtime.ports.journal import Document
 from simulator.endpoint import Received, Step, hang
 from simulator.endpoint.behaviour.misbehaviour import agents
 from simulator.endpoint.wire.streams import STREAM_TYPE
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.fabric.providers.asking import TOOL, request
 from tests.fabric.providers.wires import AZURE, GOOGLE, OPENAI, VENDORS, Spoken
 from tests.peers.litellm import BEDROCK_FRONT, BEHIND, FRONTS, KEY, Proxy, proxy, spoken_behind

@@ -15,7 +15,7 @@ from fabric.core.values.taxonomy import Cause
 from fabric.providers.openai_compatible import Endpoint, OpenAICompatible
 from fabric.runtime.ports.calls import ChatMessage, ToolOffer
 from fabric.runtime.ports.journal import Document
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.fabric.providers.asking import request
 from tests.peers.llama import small_model
 

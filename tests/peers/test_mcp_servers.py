@@ -19,7 +19,7 @@ from fabric.http.transport import Gate
 from simulator.endpoint import ScriptedEndpoint, Step
 from tests.fabric.tools.mcp.worlds import call, children_of, gone, http, played, runner
 from tests.peers import mcp_servers
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 PART_CHARS_MAX = 400

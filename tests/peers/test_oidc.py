@@ -235,8 +235,8 @@ def test_roles_and_ways_in_are_the_providers_alone(provider: OidcServer) -> None
     with pytest.raises(Refused, match="would go round it"):
         login_link_for(actor=owner_actor(), name="ada@example.org")
     given = {"password": "six dull words beside the sea", "again": "six dull words beside the sea"}
-    assert browser.post("/settings/account", given).status_code == 403
-    assert "Set up passwords and second factors there" in browser.get("/settings/security").content.decode()
+    assert browser.post("/people/account", given).status_code == 403
+    assert "Set up passwords and second factors there" in browser.get("/people/security").content.decode()
 
 
 def test_whom_an_owner_removed_stays_out_until_an_owner_says_otherwise(provider: OidcServer) -> None:
@@ -255,7 +255,7 @@ def test_a_fresh_sign_in_is_one_that_the_provider_saw(provider: OidcServer) -> N
     browser = signed_in()
     invite = {"roles": ["viewer"]}
     # Without max_age it does not say when it saw her.
-    assert browser.post("/settings/members/invite", invite).status_code == 403
+    assert browser.post("/people/members/invite", invite).status_code == 403
     assert "max_age=0" in browser.get("/login/sso").headers["Location"]
-    assert came_back(browser, begin="/login/sso?next=/settings/members").headers["Location"] == "/settings/members"
-    assert browser.post("/settings/members/invite", invite).status_code == 200
+    assert came_back(browser, begin="/login/sso?next=/people/members").headers["Location"] == "/people/members"
+    assert browser.post("/people/members/invite", invite).status_code == 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fabric.services.fabrics.revisions import fabric_publish
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.peers.litellm import KEY, proxy
 from tests.peers.llama import small_model
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.backends.postgresql import base, creation, operations
 
-from tests.unguarded import AS_ORIGIN, AS_REPLICA
+from tests.servers.unguarded import AS_ORIGIN, AS_REPLICA
 
 
 class DatabaseOperations(operations.DatabaseOperations):

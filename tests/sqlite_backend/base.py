@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base, operations
 
-from tests.unguarded import dropping
+from tests.servers.unguarded import dropping
 
 
 class DatabaseOperations(operations.DatabaseOperations):

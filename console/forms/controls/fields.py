@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
 from console.forms.controls.kinds import CONTROLS, SEVERAL, Control, Kind, is_number, split
@@ -103,6 +103,7 @@ class Shape:
 class EditField:
     """One place of a value as it is edited."""
 
+    group: ClassVar[bool] = False
     path: str
     shape: Shape
     prefix: str = FIELD
@@ -324,6 +325,7 @@ def read(shape: Shape, sent: Sequence[str]) -> JSON:
 class Node:
     """A group of fields, a table of such groups, or a list of them."""
 
+    group: ClassVar[bool] = True
     path: str
     label: str
     kind: Kind

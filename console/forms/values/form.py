@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from console.forms.controls.edits import ButtonProblem, Ground, changes_in
 from console.forms.controls.fields import (
@@ -59,6 +59,8 @@ class TypedForm(Ground):
     """The form of one object. ``data``: what was sent; ``given``: a value that is to stand in it, where that is another
     than is shown.
     """
+
+    kind: ClassVar[Kind] = "group"
 
     def __init__(self, schema: Mapping[str, JSON] | None, shown: JSON, data: Any = None, given: JSON = None) -> None:
         self.shown = shown

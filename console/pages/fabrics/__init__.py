@@ -1,1 +1,1 @@
-"""Members look at published fabrics, their parts and their protections."""
+"""Members look at published fabrics and their parts."""

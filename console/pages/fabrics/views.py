@@ -1,7 +1,6 @@
-"""Shows fabrics: their list, one in its parts, its revisions and YAML, and the mechanisms that protect it.
+"""Shows fabrics: their list, one in its parts, its revisions and YAML.
 
-The list has published and drafted fabrics, with their activity and drill results. Mechanisms are listed by failure
-class (MAST), each with the failures that it stops and its defaults.
+The list has published and drafted fabrics, with their activity and drill results.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ from console.topologies.fabrics import judges, topology_links, topology_svg
 from console.words import fabrics as words
 from console.words.decision_table import build_table, list_layers
 from fabric.core.people.actor import Actor
-from fabric.core.spec.policies.loop_limits import LOOP_NAMES
 from fabric.core.spec.second_person import second_wanted
 from fabric.core.values.flow import Stage
-from fabric.core.values.taxonomy import FailureClass, FailureType, Tier
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.selectors.drafts.change_requests import change_requests, requests_open
 from fabric.selectors.drafts.lookup import DraftLine, draft_get, drafts_by_fabric, list_drafts
 from fabric.selectors.errors import Refused
@@ -44,9 +42,6 @@ from fabric.selectors.fabrics.lookup import (
 )
 from fabric.selectors.overview.success_cost import Activities, Activity, fabric_activities, success_costs
 from fabric.selectors.overview.tiles import NEWEST_RUNS, Tile
-from fabric.selectors.runs.events.explanations import OF_NO_CLASS
-from fabric.selectors.runs.margins.protections import measures
-from fabric.selectors.runs.margins.protections import protections as all_of_them
 from fabric.services.drafts.changes import NAME_CHARS_MAX
 from fabric.services.fabrics.yaml.export import export_revision, written_out
 from simulator.drills.selectors.drill_views import State
@@ -244,30 +239,6 @@ def _count(tab: str, page: RevisionPage) -> int | None:
     if tab == "memory":
         return len(page.spec.memories) or None
     return len(FailureType) * len(Tier) if tab == "table" else None
-
-
-CLASSES: Mapping[FailureClass, tuple[str, str]] = {
-    FailureClass.SPECIFICATION: ("Specification & design", "the task, the roles or the plan were wrong from the start"),
-    FailureClass.INTER_AGENT: (
-        "Inter-agent misalignment",
-        "agents work past each other, repeat, or wait for each other",
-    ),
-    FailureClass.VERIFICATION: (
-        "Verification & termination",
-        "missing checks, no stop, or stopped too early",
-    ),
-}
-"""Name and meaning of each class; total by test."""
-
-
-@require_safe
-def protections(request: HttpRequest) -> HttpResponse:
-    """Show the table: a row a mechanism in guard order, a column a class."""
-    rows = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in all_of_them()]
-    counts = [(title, about, sum(one.answers(which) for one, _ in rows)) for which, (title, about) in CLASSES.items()]
-    beside = [(one, [(title, one.answers(which)) for which, (title, _) in CLASSES.items()]) for one in measures()]
-    shown = {"rows": rows, "classes": counts, "measures": beside, "unsorted": OF_NO_CLASS, "loops": LOOP_NAMES.values()}
-    return render(request, "fabrics/protections.html", shown)
 
 
 ASKED_SHOWN = 5

@@ -22,7 +22,7 @@ KeyAct = Literal[
     "close",
     "submit",
 ]
-"""Act of a key; ``static/js/keys.js`` has one function for each, total by test."""
+"""Act of a key; ``static/shell/keys.js`` has one function for each, total by test."""
 
 
 class Key(NamedTuple):

@@ -35,7 +35,7 @@ _api = re.compile(r"/api/")
 BODIES: tuple[tuple[str, re.Pattern[str], int], ...] = (
     ("POST", re.compile(r"/api/v1/runs\Z"), API_START_MAX),
     ("", _api, API_BODY_MAX),
-    ("", re.compile(r"/csp-reports\Z"), REPORT_MAX),
+    ("", re.compile(r"/installation/csp-reports\Z"), REPORT_MAX),
 )
 """Method (empty: any), path and limit. The first row that fits counts; without one ``BODY_MAX``."""
 

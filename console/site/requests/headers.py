@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-REPORTS = "/csp-reports"
+REPORTS = "/installation/csp-reports"
 """Address to which browsers report violations of the policy."""
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -21,7 +21,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
         "base-uri 'none'",
         "object-src 'none'",
-        # A text becomes elements by the policy of static/js/trusted.js alone, and never a script.
+        # A text becomes elements by the policy of static/shell/trusted.js alone, and never a script.
         "require-trusted-types-for 'script'",
         "trusted-types fabric",
         # Both: the second where a browser knows it, the first where it does not.

@@ -97,7 +97,7 @@ class Command(FabricCommand):
         made = invitation_create(
             actor=owner_actor(), roles=options["roles"], email=options["email"], days=options["days"]
         )
-        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/invitations#{made.token}"
+        link = f"{settings.FABRIC_PUBLIC_URL.rstrip('/')}/people/invitations#{made.token}"
         if not options["json"]:
             self.tell(
                 f"invitation {made.id} to {', '.join(made.roles)} works once, until {instant(made.expires_at)}; its link, shown this once:"

@@ -3,7 +3,7 @@ from queue import SimpleQueue
 
 from fabric.runtime.ports.journal import BatchFate
 from tests.benchmarks.throughput.lockstep import LockstepWriter
-from tests.fabric.stores.writer_scenes import WAIT_S, Gate, owned
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Gate, owned
 
 
 def test_a_flush_begins_when_every_client_has_a_batch_ready():

@@ -24,7 +24,7 @@ from tests.chaos.mishaps import providers as mishaps
 from tests.chaos.rows import ChaosRows, facts_by_run, start_runs, states
 from tests.chaos.site import folder_of
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ import psycopg
 import redis
 
 from tests.chaos.processes.handles import now_us
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 START_S = 90.0
 STOP_S = 30.0

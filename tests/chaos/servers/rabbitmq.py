@@ -11,7 +11,7 @@ from pathlib import Path
 from kombu.connection import Connection
 
 from tests.chaos.servers.local import Process, program, wait_until
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 QUEUE = "default"
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.chaos.servers.local import PostgresqlServer, ServerMissing, wait_until
-from tests.own_server import left_out
+from tests.servers.own_server import left_out
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 

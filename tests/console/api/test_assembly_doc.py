@@ -16,7 +16,7 @@ from console.launch.processes.data_directory import ROOT
 from console.site.errors.problems import KINDS
 from simulator.installation.database import clean_environment
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 TEXT = (ROOT / "docs" / "reference" / "api.md").read_text()
 BLOCKS = re.findall(r"^```(sh|json)\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)

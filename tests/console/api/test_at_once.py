@@ -13,7 +13,7 @@ from console.launch.processes.data_directory import ROOT
 from simulator.installation.database import temporary_database
 from tests.console.api.racing import CROWD, ROUNDS, SCENES, THREADS
 from tests.fabric.stores.journal_worlds import installed
-from tests.own_server import own_server
+from tests.servers.own_server import own_server
 
 pytestmark = pytest.mark.slow
 

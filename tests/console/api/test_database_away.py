@@ -10,8 +10,8 @@ import pytest
 from tests.chaos.servers.local import ServerMissing, tmpfs
 from tests.console.api.asking import asking
 from tests.fabric.stores.journal_worlds import installed, migrate
-from tests.fabric.stores.test_disk_full import full
-from tests.own_server import left_out, own_server
+from tests.fabric.stores.writer.test_disk_full import full
+from tests.servers.own_server import left_out, own_server
 
 pytestmark = pytest.mark.slow
 DISK_MB = 32

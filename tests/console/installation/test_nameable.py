@@ -63,7 +63,7 @@ def test_all_that_a_fabric_may_name_where_the_operator_named_nothing(unconfigure
 
 
 def test_what_the_operator_names_is_all_that_is_added(settings):
-    settings.FABRIC_TOOLS = {"mine": "tests.fabric.tools.sample_tools.add"}
+    settings.FABRIC_TOOLS = {"mine": "tests.fabric.tools.functions.sample_tools.add"}
     assert set(here.permits().tools) == {*build_tools({}), "mine"}
 
 
@@ -106,7 +106,7 @@ def test_what_loads_a_module_by_a_name_is_known():
 IMPORTING = """
 import sys
 from {module} import {name}
-for one in ("tests", "tests.fabric.tools.sample_tools"):
+for one in ("tests", "tests.fabric.tools.functions.sample_tools"):
     try:
         __import__(one)
     except ModuleNotFoundError:

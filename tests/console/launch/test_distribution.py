@@ -15,7 +15,7 @@ import pytest
 from console.launch.processes.data_directory import ROOT
 from simulator.installation.database import clean_environment
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytest.importorskip("hatchling", reason="the build backend is part of requirements-test.lock")
 
@@ -103,7 +103,7 @@ def test_an_installed_one_serves_runs_and_drills(fabricflow, tmp_path):
         Lines(process.stdout.fileno()).until(f"Fabric Flow runs at http://127.0.0.1:{port}")
         assert status(port, "/healthz") == 200
         assert status(port, "/login") == 200
-        assert status(port, "/static/css/tokens.css") == 200
+        assert status(port, "/static/shell/tokens.css") == 200
 
         ran = ask(fabricflow, data, "run", "checked-answer", "--input", "How long is the bridge?", "--json")
         assert ran.returncode == 0, ran.stderr

@@ -21,7 +21,7 @@ from console.launch.processes.heartbeat import LOADING, LOOK_S, Silence
 from console.launch.processes.keeper import descendants
 from simulator.installation.database import clean_environment, copy_sqlite
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started, wait_for_end
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 SUPERVISE = """
 import sys

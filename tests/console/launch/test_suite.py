@@ -7,8 +7,8 @@ import pytest
 from console.launch import suite
 from console.launch.processes.data_directory import ROOT
 from console.launch.variables.table import SETTINGS
-from tests import servers
-from tests.ports import free_port
+from tests.servers import addresses as servers
+from tests.servers.ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_is_compiled_is_kept_and_for_whoever_reads_only(monkeypatch, tmp_pa
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     environ = suite._environ(tmp_path)
     # pytest compiles a test in its own way: an import does not do it.
-    subprocess.run([sys.executable, "-c", "import tests.golden"], cwd=ROOT, env=environ, check=True)
+    subprocess.run([sys.executable, "-c", "import tests.data.golden"], cwd=ROOT, env=environ, check=True)
     assert list(tmp_path.rglob("golden.*.pyc"))
     assert not suite._is_compiled()
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\naddopts = --import-mode=importlib\n")

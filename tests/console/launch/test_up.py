@@ -17,7 +17,7 @@ from console.launch.processes.errors import StartRefused
 from console.launch.processes.keeper import descendants
 from simulator.installation.database import clean_environment
 from tests.console.launch.started_processes import PATIENCE_S, Lines, started, wait_for_end
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 def command(data, port):

@@ -16,7 +16,7 @@ import pytest
 from simulator.installation import database
 from tests.console.launch.started_processes import PATIENCE_S, started
 from tests.console.live.outage_scenes import SAID, WELL
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 ON_POSTGRESQL = [pytest.param("postgresql", marks=pytest.mark.postgresql)]
 KINDS = ["sqlite", *ON_POSTGRESQL]

@@ -157,7 +157,7 @@ def test_from_another_site_or_without_its_token_it_does_nothing(guarded, owner, 
 
 def token_on(guarded):
     """The token that stands in the pages of this browser."""
-    page = guarded.get("/start").content.decode()
+    page = guarded.get("/runs/start").content.decode()
     token = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
     assert token
     return token
@@ -198,7 +198,7 @@ def test_a_page_made_for_another_review_does_not_answer_this_one(browser, run, r
 def test_documents_of_another_workspaces_run_are_not_taken_along(browser, run, review, foreign):
     sent = {"fabric": "doubtful", "text": "Why?", "documents_of": foreign["run_id"]}
     unknown = {**sent, "documents_of": "0" * 32}
-    answers = [browser.post("/start", one) for one in (sent, unknown)]
+    answers = [browser.post("/runs/start", one) for one in (sent, unknown)]
     for answer in answers:
         fine(answer)
         assert b"notes.md" not in answer.content

@@ -109,7 +109,7 @@ NOWHERE = (
     "/fabrics/doubtful/r0",
     "/login/%00",
     "/login/" + "x" * 3_000,
-    "/invitations/%00",
+    "/people/invitations/%00",
     "/%ff%fe",
     "/runs/..%2f..%2fetc",
     "/" + "a/" * 2_000,

@@ -14,8 +14,8 @@ from tests.fabric.core.fabrics import lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, say, summary
 from tests.fabric.core.topologies.fabrics import graph, rule
-from tests.fabric.core.topologies.test_graph import END, using
-from tests.fabric.core.topologies.test_graph_nodes import visited
+from tests.fabric.core.topologies.graph.test_nodes import visited
+from tests.fabric.core.topologies.graph.test_turns import END, using
 
 TURNS = {"worker": [asks(call(q="x")), asks(call(q="y")), summary("Late.")]}
 

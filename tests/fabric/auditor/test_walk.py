@@ -27,8 +27,8 @@ from fabric.core.values.taxonomy import CLASSIFY, Cause, FailureType, Tier
 from tests.fabric.core.fabrics import PRICES, lone, spec
 from tests.fabric.core.harness import ran
 from tests.fabric.core.scripts import asks, call, fails, gives, summary
-from tests.fabric.core.topologies.test_graph_failures import BUDGET
-from tests.fabric.core.topologies.test_graph_retry_targets import SAYS, targeted
+from tests.fabric.core.topologies.graph.test_failures import BUDGET
+from tests.fabric.core.topologies.graph.test_retry_targets import SAYS, targeted
 
 LOOPS = {
     "worker": [asks(call(q="same")), asks(call(q="same")), asks(call(q="same")), summary()],

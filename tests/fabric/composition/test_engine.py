@@ -33,12 +33,12 @@ from fabric.worker.process.clock import elapsed_s
 from fabric.worker.process.engine_lock import EngineLock, EngineRunning
 from simulator.endpoint import ScriptedEndpoint
 from simulator.installation.database import clean_environment
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.fabric.providers.asking import request
 from tests.fabric.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, VERTEX
 from tests.fabric.services.world import SMALL
 from tests.fabric.tools.asking import request as tool_request
-from tests.fabric.worker.host_scenes import OWN_THREADS, WAIT_S
+from tests.fabric.worker.host.scenes import OWN_THREADS, WAIT_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

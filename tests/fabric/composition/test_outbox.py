@@ -15,7 +15,7 @@ from fabric.core.texts.notifications import Channel
 from fabric.models import Duty
 from fabric.worker.process.duties import DutyThread
 from simulator.installation.database import temporary_database
-from tests.fabric.receivers import mail_server, webhook_receiver
+from tests.fabric.adapters.notifications.receivers import mail_server, webhook_receiver
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -34,7 +34,7 @@ def test_a_review_is_told_once_to_each_with_several_workers_at_it(kind):
             "FABRIC_SMTP_TLS": "off",
             "FABRIC_PUBLIC_URL": "https://fabric.example.org",
         }
-        command = [sys.executable, "-m", "tests.fabric.outbox_scene"]
+        command = [sys.executable, "-m", "tests.fabric.composition.outbox_scene"]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
         )

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from fabric.core.values.units import US
-from tests.fabric.decided import AT, decided, many
+from tests.fabric.services.reviews.decided import AT, decided, many
 from tests.fabric.services.world import actor, nudge, ran, small
 
 __all__ = ["actor", "nudge", "small"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fabric.packing import dictionary_1
 from fabric.packing.rows import DICTIONARIES, MAGIC, MAX_BYTES, NEWEST, check_dictionary, pack, unpack
-from tests import golden
+from tests.data import golden
 
 HEADER = b'{"e":[1795358736415311,"","1c30f557e886da12070b39e0d13158d3",1169],"d":{"command_id":"plan.0.e0.r0.t1","attempt":1}}'
 PACKED = bytes.fromhex(

@@ -17,7 +17,7 @@ from fabric.services.models.keys import key_delete, key_set
 from fabric.services.runs.export import run_export
 from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, refusal
 from simulator.endpoint.behaviour.misbehaviour import agents
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OF_THE_ENVIRONMENT = "sk-of-the-environment-000"

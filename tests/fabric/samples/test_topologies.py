@@ -13,7 +13,7 @@ from fabric.runtime.ports.journal import Document
 from fabric.selectors.runs.lookup import run_events, run_get, run_outcome
 from fabric.services.actors import login_link_create
 from fabric.services.fabrics.revisions import fabric_publish
-from tests.fabric.installation import installation
+from tests.fabric.composition.installation import installation
 from tests.fabric.services.world import ran, sample
 
 VENDOR = Document(

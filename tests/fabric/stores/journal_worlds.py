@@ -24,7 +24,7 @@ from fabric.stores.postgresql.journal import PostgresqlStore
 from fabric.stores.sqlite.journal import SqliteStore
 from simulator.installation.database import clean_environment
 from simulator.stores.memory.journal import MemoryStore
-from tests.unguarded import AS_REPLICA
+from tests.servers.unguarded import AS_REPLICA
 
 ROOT = Path(__file__).resolve().parents[3]
 SECOND = 1_000_000

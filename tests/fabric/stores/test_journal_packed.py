@@ -10,7 +10,7 @@ from fabric.packing.rows import MAGIC
 from fabric.runtime.journal.loader import JournalDamage, LoadedRun, load
 from tests.fabric.conftest import POSTGRESQL
 from tests.fabric.stores.journal_worlds import Journal, PostgresqlWorld, new_run
-from tests.unguarded import AS_REPLICA, unguarded
+from tests.servers.unguarded import AS_REPLICA, unguarded
 
 CONTENT = b'{"output":{"citations":[],"text":"' + b"The quick brown fox jumps over the lazy dog. " * 20 + b'"}}'
 PLACE = "run_id = ? AND seq = ?"

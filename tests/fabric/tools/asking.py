@@ -10,7 +10,7 @@ from fabric.runtime.ports.journal import Document
 from fabric.tools.functions.named_tools import build_tools
 from fabric.tools.functions.permits import Permits
 from fabric.tools.runner import ToolRunner
-from tests.fabric.tools.sample_tools import NAMED
+from tests.fabric.tools.functions.sample_tools import NAMED
 
 DOCUMENTS = (
     Document("report.md", "# Report\n\nRevenue rose to 4.2 million in 2025.\n\nCosts fell by three percent."),

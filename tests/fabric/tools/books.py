@@ -69,7 +69,7 @@ def serve() -> None:
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError as Told
 
-    from tests import mcp_server
+    from tests.servers import mcp_server
 
     server = MCPServer("books")
 

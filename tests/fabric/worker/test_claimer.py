@@ -14,8 +14,8 @@ from fabric.worker.claimer import Claimer
 from fabric.worker.process.clock import SYSTEM_CLOCK
 from simulator.stores.memory.guards import MemoryGuards
 from tests.benchmarks.throughput.spec import SPEC
-from tests.fabric.stores.writer_scenes import WAIT_S, Gate, owned
-from tests.fabric.worker.host_scenes import compile_
+from tests.fabric.stores.writer.writer_scenes import WAIT_S, Gate, owned
+from tests.fabric.worker.host.scenes import compile_
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 from fabric.tools.functions.thread_pool import CallExpired, ToolPool
 from fabric.worker.watchdog import STUCK, WORN_OUT, Watchdog, map_threads
-from tests.fabric.worker.host_scenes import WAIT_S, Site, Watched, said, settled
+from tests.fabric.worker.host.scenes import WAIT_S, Site, Watched, said, settled
 
 
 class Left:

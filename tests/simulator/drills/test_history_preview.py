@@ -26,8 +26,8 @@ from simulator.scenarios.baseline import work as baseline
 from simulator.scenarios.play.cells import drill_told
 from simulator.scenarios.promises.digests import CELLS, Cell
 from simulator.swarm.setups import WorldNames
+from tests.servers.unguarded import unguarded
 from tests.simulator.drills.drilled import drilled
-from tests.unguarded import unguarded
 
 LONG = 100_000
 """Days: the virtual clock stands where it stands."""

@@ -18,7 +18,7 @@ from simulator.endpoint import ScriptedEndpoint
 from simulator.endpoint.behaviour.misbehaviour import FLOOD, NEEDS_MORE, NOWHERE
 from simulator.endpoint.player import PLAYS, Playing, describe_unknown, format_table
 from tests.documents.written import REFERENCE, hold_table
-from tests.fabric.test_misbehaviour_http import SCENARIOS as COMPARISON
+from tests.fabric.composition.test_misbehaviour_http import SCENARIOS as COMPARISON
 from tests.simulator.endpoint.asking import FIND, LOOK, TO_B, arguments_of, converse, playing, tool
 
 LOOPS = ("tool_loop", "tool_loop_paraphrased", "tool_loop_of_2", "tool_loop_of_3", "tool_loop_changing")

@@ -91,7 +91,7 @@ def test_the_command_plays_over_http_in_an_installation_of_its_own():
 
 
 SLOW = {"hang", "trickle", "storm429", "outage503", "late503"}
-"""They take a call's whole time, or wait for their provider; ``tests/fabric/test_provider_failures_http.py`` has their like."""
+"""They take a call's whole time, or wait for their provider; ``tests/fabric/composition/test_provider_failures_http.py`` has their like."""
 
 
 @pytest.mark.parametrize("tier", ["interactive", "batch", "high_stakes"])

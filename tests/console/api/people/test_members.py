@@ -20,9 +20,11 @@ def test_somebody_is_invited_comes_in_is_given_roles_and_removed(program, owner)
     assert (listed["id"], "link" in listed) == (made["id"], False)
     rosa = signed_in(member("ben"))
     rosa.post("/logout")
-    rosa.post("/invitations", {"token": made["link"].partition("#")[2]})
+    rosa.post("/people/invitations", {"token": made["link"].partition("#")[2]})
     password = "four-dull-words-in-a-row"
-    assert rosa.post("/invitations", {"name": "rosa", "password": password, "again": password}).status_code == 302
+    assert (
+        rosa.post("/people/invitations", {"name": "rosa", "password": password, "again": password}).status_code == 302
+    )
     assert rosa.get("/runs").status_code == 200
     seen = program.post(f"{MEMBERS}/rosa/roles", {"roles": ["operator", "legal"], "before": ["viewer"]}).json()
     assert (seen["roles"], seen["added_by"], seen["service"]) == (["legal", "operator"], "owner", False)

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from fabric.core.values.units import US
-from tests.fabric.decided import AT, decided, many
+from tests.fabric.services.reviews.decided import AT, decided, many
 from tests.fabric.services.world import ran
 
 PATH = "/api/v1/decisions"

@@ -9,7 +9,7 @@ import pytest
 from fabric.models import Event
 from fabric.selectors.runs.export import bundle
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from fabric.services.acts import audit_record
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from tests.fabric.services.world import SMALL, HeardNudge
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ import pytest
 from console.launch import dependencies
 from console.launch.processes.data_directory import ROOT
 from console.launch.processes.errors import StartRefused
-from tests import servers
+from tests.servers import addresses as servers
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_a_function_has_the_variables_of_its_mark_and_no_other(given, variables)
     threads = ToolPool(size=1)
     pool = ProcessPool(threads)
     try:
-        path = "tests.fabric.tools.sample_tools.pid"
+        path = "tests.fabric.tools.functions.sample_tools.pid"
         asyncio.run(pool.call(path, {}, "key-1", 60.0, samples().environment_of(variables)))
     finally:
         pool.close()

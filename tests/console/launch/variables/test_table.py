@@ -28,7 +28,7 @@ def sources():
     yield ROOT / "manage.py"
     for folder in PROGRAMS:
         yield from sorted(path for path in (ROOT / folder).rglob("*.py") if not path.name.startswith("test_"))
-    yield ROOT / "tests" / "servers.py"  # Which looks for servers on behalf of `manage.py test`.
+    yield ROOT / "tests" / "servers" / "addresses.py"  # Which looks for servers on behalf of `manage.py test`.
 
 
 def words(path):

@@ -13,7 +13,7 @@ import pytest
 from console.launch.processes.data_directory import ROOT
 from simulator.installation.database import clean_environment
 from tests.console.launch.started_processes import PATIENCE_S
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 
 def prepare(data, **named):
@@ -118,7 +118,7 @@ def test_a_provider_that_cannot_be_had_is_a_sentence(path, said, tmp_path):
     assert said in sentence
 
 
-@pytest.mark.parametrize("path", ["no.such.function", "tests.fabric.tools.sample_tools.add", "os.system"])
+@pytest.mark.parametrize("path", ["no.such.function", "tests.fabric.tools.functions.sample_tools.add", "os.system"])
 def test_a_tool_that_cannot_be_had_is_a_sentence_and_so_is_one_of_the_tests(path, tmp_path):
     sentence = refusal(tmp_path, FABRIC_TOOLS=f"mine={path}")
     assert sentence.startswith(f"FABRIC_TOOLS has mine={path}, which is no tool (")

@@ -23,7 +23,7 @@ from fabric.services.acts import audit_record
 from fabric.services.audit.checkpoints import audit_seal
 from fabric.services.people.members import member_roles_set
 from tests.people import member, signed_in
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 def text(answer):
@@ -77,7 +77,7 @@ def test_the_newest_are_first_and_the_rest_a_page_further(browser, many):
     ],
 )
 def test_it_is_narrowed(browser, many, query, shown, hidden):
-    signed_in(member("vera", "viewer")).post("/drill-stop", {"act": "pull", "reason": "x"})
+    signed_in(member("vera", "viewer")).post("/drills/stop", {"act": "pull", "reason": "x"})
     page = browser.get(f"/audit?{query}").content.decode().partition("<tbody>")[2].partition("</tbody>")[0]
     assert shown in page
     assert hidden not in page

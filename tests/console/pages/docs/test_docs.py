@@ -119,5 +119,5 @@ def test_every_row_of_help_belongs_to_a_route():
 
 
 def test_pages_link_to_their_help(browser):
-    for address, route in (("/", "overview"), ("/runs", "runs"), ("/settings/members", "members")):
+    for address, route in (("/", "overview"), ("/runs", "runs"), ("/people/members", "members")):
         assert f'href="{help_address(route)}" aria-label="Help with this page"' in browser.get(address).content.decode()

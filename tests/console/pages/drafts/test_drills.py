@@ -57,7 +57,7 @@ def test_the_lists_name_it_so_and_the_coverage_does_not_count_it(browser, driven
     shown = text(browser.get("/drills"))
     assert f"{name_of(driven)}, draft of owner" in shown
     assert "0 of 24 verified for r1" in shown
-    assert f"{name_of(driven)}, draft of owner" in text(browser.get("/drills/runs"))
+    assert f"{name_of(driven)}, draft of owner" in text(browser.get("/runs/drills"))
 
 
 def test_as_a_test_it_has_the_drafts_own_table(browser, driven):
@@ -84,7 +84,7 @@ def test_who_sees_one_fabric_sees_the_drills_of_its_drafts_and_of_no_others(driv
     for path in (f"/drills/{driven.id}", f"/runs/{driven.run_id}"):
         assert f"{name_of(driven)}, draft of owner" in text(here.get(path))
         assert elsewhere.get(path).status_code == 404
-    assert "draft of owner" in text(here.get("/drills/runs"))
-    assert "draft of owner" not in text(elsewhere.get("/drills/runs"))
+    assert "draft of owner" in text(here.get("/runs/drills"))
+    assert "draft of owner" not in text(elsewhere.get("/runs/drills"))
     said = here.post(f"/runs/{driven.run_id}/terminate", {"reason": "x"})
     assert (said.status_code, "nothing can be changed" in said.content.decode()) == (409, True)

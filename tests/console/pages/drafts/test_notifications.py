@@ -99,4 +99,4 @@ def test_each_kind_can_be_turned_off(browser, actor):
     session = Program()
     session.client = browser
     assert session.post("/api/v1/notifications/mine", {"wants": ["change"]}).json()["wants"] == ["change"]
-    assert "me@example.org : second person wanted for a change." in text(browser.get("/settings/account"))
+    assert "me@example.org : second person wanted for a change." in text(browser.get("/people/account"))

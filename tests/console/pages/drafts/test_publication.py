@@ -96,7 +96,7 @@ def test_publishing_leads_to_the_fabric_and_a_run(browser, actor, drafted):
     done = browser.post(PAGE, {"step": step, "act": "publish"}, follow=True)
     assert done.redirect_chain == [("/fabrics/small", 302)]
     assert "r2 of small is published: new runs use it." in text(done)
-    assert 'href="/start?fabric=small"' in done.content.decode()
+    assert 'href="/runs/start?fabric=small"' in done.content.decode()
     assert (revision_get(actor, "small").spec.title, Draft.objects.count()) == ("Another", 0)
 
 

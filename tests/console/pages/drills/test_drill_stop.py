@@ -16,17 +16,17 @@ from tests.console.outage import table_away
 from tests.console.pages.drills.test_views import text, vera
 
 __all__ = ["vera"]
-PAGE = "/drill-stop"
+PAGE = "/drills/stop"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 
 
 def stop(page):
     """Return what stands at the end of the top bar: whether it looks pulled, and its words."""
-    found = re.search(r'<a class="btn (\w+)" id="stop" href="/drill-stop".*?</svg><span>(.*?)</span></a>', page)
+    found = re.search(r'<a class="btn (\w+)" id="stop" href="/drills/stop".*?</svg><span>(.*?)</span></a>', page)
     return found[1], re.sub("<[^>]+>", "", found[2])
 
 
-@pytest.mark.parametrize("address", ["/", "/runs", "/drills", "/fabrics", "/drill-stop", "/nothing"])
+@pytest.mark.parametrize("address", ["/", "/runs", "/drills", "/fabrics", "/drills/stop", "/nothing"])
 def test_stop_is_on_every_page_and_looks_pulled_where_it_is(browser, actor, small, address):
     assert stop(browser.get(address).content.decode()) == ("danger", "Stop drills")
     pull_drill_stop(actor=actor, reason="The provider complains.")
@@ -35,10 +35,10 @@ def test_stop_is_on_every_page_and_looks_pulled_where_it_is(browser, actor, smal
 
 def test_the_frame_alone_tells_of_it_too(browser, actor, small):
     pull_drill_stop(actor=actor, reason="Enough.")
-    again = browser.get("/frame?at=drills").content.decode()
+    again = browser.get("/shell/frame?at=drills").content.decode()
     assert stop(again)[0] == "pulled"
     assert "owner stopped drills" in " ".join(again.split())
-    assert "stopped drills" not in browser.get("/frame?at=runs").content.decode()
+    assert "stopped drills" not in browser.get("/shell/frame?at=runs").content.decode()
 
 
 def test_a_drill_stop_that_cannot_be_read_takes_nothing_else_with_it(browser, actor, small):
@@ -115,7 +115,7 @@ def test_a_live_drill_is_told_on_every_page_and_stopped_there(browser, actor, sm
     said = "A live drill is running. 1 of 1: provider failure × long-running batch on small@r1, on this installation's workers, seed 7."
     for address in ("/", "/runs", "/drills", "/nothing"):
         assert said in banner(browser.get(address)), address
-    assert said in banner(browser.get("/drill-stop"))
+    assert said in banner(browser.get("/drills/stop"))
     assert browser.post(f"/drills/batches/{asked.batch}/stop", {"fabric": small}).status_code == 302
     assert banner(browser.get("/runs")) == ""
 
@@ -123,7 +123,7 @@ def test_a_live_drill_is_told_on_every_page_and_stopped_there(browser, actor, sm
 def test_one_in_virtual_time_is_told_on_the_drills_pages_alone_and_there_once(browser, actor, small):
     asked = drill_ask(actor=actor, fabric=small, cells=(ONE,), seed=7)
     drill_claim(asked.batch, "h")
-    assert "A drill is running. 1 of 1" in banner(browser.get("/drill-stop"))
+    assert "A drill is running. 1 of 1" in banner(browser.get("/drills/stop"))
     assert banner(browser.get("/runs")) == ""
     assert text(browser.get("/drills")).count("A drill is running.") == 1
     Drill.objects.update(scenario="provider-down")

@@ -44,7 +44,7 @@ def fresh():
 
 def sent(body, kind="application/csp-report"):
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return Client(enforce_csrf_checks=True).post("/csp-reports", raw, content_type=kind)
+    return Client(enforce_csrf_checks=True).post("/installation/csp-reports", raw, content_type=kind)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_many_in_one_are_told_in_part(caplog):
 
 
 def test_what_is_too_large_or_of_another_type_is_refused(caplog):
-    assert body_max("POST", "/csp-reports") == REPORT_MAX
+    assert body_max("POST", "/installation/csp-reports") == REPORT_MAX
     assert sent(b" " * (REPORT_MAX + 1)).status_code == 413
     assert sent(OLD, "text/plain").status_code == 415
-    assert Client().get("/csp-reports").status_code == 405
+    assert Client().get("/installation/csp-reports").status_code == 405
     assert not caplog.records
 
 

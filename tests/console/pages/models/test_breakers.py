@@ -26,7 +26,7 @@ def text(response):
 
 
 def address(one):
-    return f"/breakers/{one.scope}/{one.kind.partition(':')[2]}"
+    return f"/models/breakers/{one.scope}/{one.kind.partition(':')[2]}"
 
 
 @pytest.fixture
@@ -42,21 +42,23 @@ def test_every_state_has_its_word_and_something_that_can_be_done():
 
 def test_without_any_the_page_says_what_would_give_one(browser, actor):
     guarded(actor, "\n  breakers: []\n  breakers_deviation: One worker alone asks this endpoint.\n")
-    shown = text(browser.get("/breakers"))
+    shown = text(browser.get("/models/breakers"))
     assert "No fabric has a circuit breaker" in shown
     assert "one that names none has one in front of each provider" in shown
 
 
 def test_a_fabric_that_names_none_has_that_of_outages(browser, small):
-    shown = text(browser.get("/breakers"))
+    shown = text(browser.get("/models/breakers"))
     assert "rate limit or server error or timeout 0 / 3 opens at 3 in a row" in shown
-    (address,) = set(re.findall(r'href="(/breakers/provider[^"]*)"', browser.get("/breakers").content.decode()))
+    (address,) = set(
+        re.findall(r'href="(/models/breakers/provider[^"]*)"', browser.get("/models/breakers").content.decode())
+    )
     assert "never: it opens again for another cooldown" in text(browser.get(address))
 
 
 def test_all_closed_says_so_and_how_near_each_is(browser, actor, seen):
     tell(seen, s0=4)
-    shown = text(browser.get("/breakers"))
+    shown = text(browser.get("/models/breakers"))
     assert "All closed" in shown
     assert "timeout or server error 4 / 5 opens at 5 in a row" in shown
     assert "None tripped in the last 24 hours." in shown
@@ -65,7 +67,9 @@ def test_all_closed_says_so_and_how_near_each_is(browser, actor, seen):
 @pytest.mark.parametrize(("count", "tone"), [(0, None), (1, None), (2, "warn"), (3, "danger")])
 def test_one_that_the_next_failure_opens_is_near_however_few_it_takes(browser, actor, small, count, tone):
     tell(provider(actor), s0=count)
-    (drawn,) = re.findall(r'<div class="margin"(?: data-tone="(\w+)")?>', browser.get("/breakers").content.decode())
+    (drawn,) = re.findall(
+        r'<div class="margin"(?: data-tone="(\w+)")?>', browser.get("/models/breakers").content.decode()
+    )
     assert (drawn or None) == tone
 
 
@@ -74,8 +78,10 @@ def test_one_of_an_endpoint_with_a_path_has_its_page_and_its_form(browser, actor
     source = SMALL.replace("    provider: scripted\n", f"    provider: scripted\n    base_url: {url}\n")
     source = source.replace("policy:\n", "policy:\n  breakers: [{preset: endpoint, only: ['scripted@eu.host:8/v1']}]\n")
     fabric_publish(actor=actor, source=source)
-    assert "Provider scripted@eu.host:8/v1" in text(browser.get("/breakers"))
-    (address,) = re.findall(r'href="(/breakers/provider[^"]*)"', browser.get("/breakers").content.decode())
+    assert "Provider scripted@eu.host:8/v1" in text(browser.get("/models/breakers"))
+    (address,) = re.findall(
+        r'href="(/models/breakers/provider[^"]*)"', browser.get("/models/breakers").content.decode()
+    )
     assert "Circuit breaker of provider scripted@eu.host:8/v1" in text(browser.get(address))
     browser.post(address, {"act": "open", "generation": "0", "reason": "They are down."})
     assert provider(actor).standing.held
@@ -83,27 +89,27 @@ def test_one_of_an_endpoint_with_a_path_has_its_page_and_its_form(browser, actor
 
 def test_what_stops_calls_is_in_the_sentence_first_in_the_table_and_in_the_frame(browser, actor, seen):
     change(seen, TRIPPED)
-    shown = text(browser.get("/breakers"))
+    shown = text(browser.get("/models/breakers"))
     assert "One breaker is open" in shown
     assert "1 trip in the last 24 hours." in shown
     assert "opened by 5 × timeout · trip 1 of 3" in shown
     assert re.search(r"Open probe \d\d:\d\d:\d\d UTC Provider scripted", shown)
     assert "Breakers 1 not closed" in shown
-    board = browser.get("/breakers/live", headers={"HX-Request": "true"})
+    board = browser.get("/models/breakers/live", headers={"HX-Request": "true"})
     assert board.status_code == 200
-    again = browser.get("/breakers/live", headers={"HX-Request": "true", "If-None-Match": board["ETag"]})
-    assert (again.status_code, browser.get("/breakers/live").status_code) == (304, 302)
+    again = browser.get("/models/breakers/live", headers={"HX-Request": "true", "If-None-Match": board["ETag"]})
+    assert (again.status_code, browser.get("/models/breakers/live").status_code) == (304, 302)
 
 
 def test_one_that_is_asked_to_wait_longer_says_until_when_and_why(browser, actor, seen):
     change(seen, TRIPPED)
     tell_to_wait(provider(actor), 900)
-    at = re.search(r"Open probe (\d\d:\d\d:\d\d) UTC , as its Retry-After asks", text(browser.get("/breakers")))
+    at = re.search(r"Open probe (\d\d:\d\d:\d\d) UTC , as its Retry-After asks", text(browser.get("/models/breakers")))
     shown = text(browser.get(address(seen)))
     assert at
     assert f"Retry-After its endpoint asked for more: no probe before {at[1]}" in shown
     change(provider(actor), HALF_OPEN)
-    assert f"Half open next probe {at[1]} UTC" in text(browser.get("/breakers"))
+    assert f"Half open next probe {at[1]} UTC" in text(browser.get("/models/breakers"))
 
 
 def test_the_overview_names_it(browser, actor, seen):
@@ -168,9 +174,10 @@ def test_a_form_that_lacks_something_says_what(browser, actor, seen, sent, says)
 
 
 def test_there_is_no_page_of_one_that_there_is_not(browser, seen):
-    assert browser.get("/breakers/provider:none/abc").status_code == 404
+    assert browser.get("/models/breakers/provider:none/abc").status_code == 404
     assert (
-        browser.post("/breakers/provider:none/abc", {"act": "open", "generation": 0, "reason": "x"}).status_code == 404
+        browser.post("/models/breakers/provider:none/abc", {"act": "open", "generation": 0, "reason": "x"}).status_code
+        == 404
     )
 
 

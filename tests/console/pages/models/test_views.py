@@ -20,7 +20,7 @@ from simulator.endpoint import ScriptedEndpoint, refusal
 from tests.fabric.services.models.scenes import DEAR, KEY, PRICED, able, fabric
 from tests.people import member, signed_in
 
-PAGE = "/settings/models"
+PAGE = "/models"
 HOST = "https://api.openai.com/v1"
 FORM = {"provider": "openai", "host": HOST, "key": KEY}
 
@@ -47,7 +47,7 @@ def test_empty_it_says_how_there_comes_to_be_something(browser):
 
 
 def test_it_lies_in_the_navigation(browser):
-    assert re.search(r'href="/settings/models" aria-current="page"', browser.get(PAGE).content.decode())
+    assert re.search(r'href="/models" aria-current="page"', browser.get(PAGE).content.decode())
 
 
 def test_prices_are_told_with_whose_they_are_and_unpriced_is_no_zero(browser, actor, settings):

@@ -143,7 +143,7 @@ def test_a_new_installation_is_shown_three_steps(browser, small, worker):
     page = text(browser.get("/"))
     assert "Nothing is wrong" in page
     assert "A small fabric is published" in page
-    assert '/start?fabric=small&example=1"' in page
+    assert '/runs/start?fabric=small&example=1"' in page
     assert page.count("(done)") == 1
 
 

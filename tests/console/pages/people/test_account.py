@@ -20,7 +20,7 @@ from fabric.services.people.tokens import token_create, token_use
 from tests.people import member, signed_in
 
 OLD, NEW = "four-dull-words-in-a-row", "another-four-dull-words"
-PAGE = "/settings/account"
+PAGE = "/people/account"
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ def program(actor):
 
 
 def make(client, one, **more):
-    return client.post(f"/settings/members/{one.id}/tokens", {"name": "nightly", "scopes": ["read", "start"], **more})
+    return client.post(f"/people/members/{one.id}/tokens", {"name": "nightly", "scopes": ["read", "start"], **more})
 
 
 def test_a_token_is_shown_once_when_it_is_made_and_listed_without(browser, program):
@@ -154,7 +154,7 @@ def test_a_token_is_shown_once_when_it_is_made_and_listed_without(browser, progr
     assert found
     holder = token_use(found[1])
     assert (holder.actor.name, holder.scopes) == ("nightly-import", {"read", "start"})
-    page = browser.get(f"/settings/members/{program.id}")
+    page = browser.get(f"/people/members/{program.id}")
     assert found[1] not in page.content.decode()
     row = page.content.decode().partition(f'id="t-{ApiToken.objects.get().id}"')[2].partition("</tr>")[0]
     assert "expires" in row
@@ -164,16 +164,14 @@ def test_a_token_is_shown_once_when_it_is_made_and_listed_without(browser, progr
 
 def test_a_token_is_revoked_on_the_page(browser, actor, program):
     secret = token_create(actor=actor, name="ci.v2", user="nightly-import").secret
-    done = browser.post("/settings/tokens/ci.v2/revoke", {"member": program.id})
-    assert done.headers["Location"] == f"/settings/members/{program.id}"
+    done = browser.post("/people/tokens/ci.v2/revoke", {"member": program.id})
+    assert done.headers["Location"] == f"/people/members/{program.id}"
     assert token_use(secret) == "revoked"
-    page = browser.get(f"/settings/members/{program.id}").content.decode()
+    page = browser.get(f"/people/members/{program.id}").content.decode()
     assert "revoked <" in page
-    assert "/settings/tokens/ci.v2/revoke" not in page
-    assert browser.post("/settings/tokens/none/revoke").status_code == 404
-    assert (
-        browser.post("/settings/tokens/ci.v2/revoke", {"member": "//evil"}).headers["Location"] == "/settings/members"
-    )
+    assert "/people/tokens/ci.v2/revoke" not in page
+    assert browser.post("/people/tokens/none/revoke").status_code == 404
+    assert browser.post("/people/tokens/ci.v2/revoke", {"member": "//evil"}).headers["Location"] == "/people/members"
 
 
 @pytest.mark.parametrize(
@@ -204,9 +202,9 @@ def test_ones_own_tokens_are_ones_own_and_those_of_others_for_owners(browser, pr
     refused = make(vera, program, name="other")
     assert refused.status_code == 403
     assert "that is for owner" in text_of(refused)
-    theirs = vera.get(f"/settings/members/{program.id}").content.decode()
+    theirs = vera.get(f"/people/members/{program.id}").content.decode()
     assert 'id="tokens"' not in theirs
-    assert 'id="tokens"' in vera.get(f"/settings/members/{me.id}").content.decode()
+    assert 'id="tokens"' in vera.get(f"/people/members/{me.id}").content.decode()
     assert make(browser, program, name="other").status_code == 200
-    assert vera.post("/settings/tokens/other/revoke").status_code == 403
-    assert browser.post("/settings/tokens/nightly/revoke", {"member": me.id}).status_code == 302
+    assert vera.post("/people/tokens/other/revoke").status_code == 403
+    assert browser.post("/people/tokens/nightly/revoke", {"member": me.id}).status_code == 302

@@ -97,7 +97,9 @@ WAYS: Mapping[str, tuple[Callable[[Rosa], int], int, int, int]] = {
     ),
     "invitation": (
         lambda rosa: (
-            Client(HTTP_HOST="127.0.0.1").post("/invitations", {"token": rosa.invitation}, follow=True).status_code
+            Client(HTTP_HOST="127.0.0.1")
+            .post("/people/invitations", {"token": rosa.invitation}, follow=True)
+            .status_code
         ),
         200,
         410,

@@ -20,7 +20,7 @@ from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
 from tests.people import member, signed_in, token_of
 
-PAGE = "/settings/members"
+PAGE = "/people/members"
 PASSWORD = "four-dull-words-in-a-row"
 
 
@@ -41,12 +41,12 @@ def invited(browser, **more):
     page = browser.post(f"{PAGE}/invite", {"roles": ["viewer"], **more})
     assert page.status_code == 200
     assert "no-store" in page["Cache-Control"]
-    return re.search(r"/invitations#([\w-]+)", page.content.decode())[1]
+    return re.search(r"/people/invitations#([\w-]+)", page.content.decode())[1]
 
 
 def opened(browser, token):
     """The page of an invitation: the page behind the link posts the token that stands after its #."""
-    return browser.post("/invitations", {"token": token}, follow=True)
+    return browser.post("/people/invitations", {"token": token}, follow=True)
 
 
 def test_alone_the_page_says_what_is_missing_and_what_roles_mean(browser):
@@ -59,7 +59,7 @@ def test_alone_the_page_says_what_is_missing_and_what_roles_mean(browser):
 
 
 def test_it_lies_in_the_navigation(browser):
-    assert re.search(r'href="/settings/members" aria-current="page"', browser.get(PAGE).content.decode())
+    assert re.search(r'href="/people/members" aria-current="page"', browser.get(PAGE).content.decode())
 
 
 def test_somebody_is_invited_and_accepts(browser):
@@ -67,14 +67,14 @@ def test_somebody_is_invited_and_accepts(browser):
     assert "rosa@example.org" in text(browser.get(PAGE))
     assert token not in browser.get(PAGE).content.decode(), "shown once"
     rosa = stranger()
-    assert 'id="token"' in rosa.get("/invitations").content.decode()
+    assert 'id="token"' in rosa.get("/people/invitations").content.decode()
     shown = text(opened(rosa, token))
     assert "owner invited you to this workspace as legal and viewer" in shown
     assert MEANS[Role.VIEWER].capitalize() in shown
-    wrong = rosa.post("/invitations", {"name": "rosa", "password": PASSWORD, "again": "other"})
+    wrong = rosa.post("/people/invitations", {"name": "rosa", "password": PASSWORD, "again": "other"})
     assert (wrong.status_code, "The passwords differ" in text(wrong)) == (422, True)
     assert PASSWORD not in wrong.content.decode()
-    answer = rosa.post("/invitations", {"name": "rosa", "password": PASSWORD, "again": PASSWORD})
+    answer = rosa.post("/people/invitations", {"name": "rosa", "password": PASSWORD, "again": PASSWORD})
     assert (answer.status_code, answer["Location"]) == (302, "/")
     assert rosa.get("/runs").status_code == 200
     assert find_actor(User.objects.get(username="rosa")).roles == {"legal", "viewer"}
@@ -97,7 +97,7 @@ def test_what_cannot_be_accepted_is_said_beside_its_field(browser, sent, status,
     member("vera")
     rosa = stranger()
     opened(rosa, invited(browser))
-    answer = rosa.post("/invitations", sent)
+    answer = rosa.post("/people/invitations", sent)
     assert (answer.status_code, said in text(answer)) == (status, True)
     assert Invitation.objects.get().accepted_at is None
 
@@ -106,12 +106,12 @@ def test_who_has_an_account_accepts_with_it(browser, owner):
     token = invited(browser)
     vera = signed_in(member("vera", "operator"))
     opened(vera, token)
-    refused = vera.post("/invitations", {"as": "me"})
+    refused = vera.post("/people/invitations", {"as": "me"})
     assert (refused.status_code, "Vera is a member already" in text(refused)) == (409, True)
     browser.post(of("vera"), {"act": "remove"})
     assert vera.get("/runs").status_code == 403
     assert "Accept as vera" in text(opened(vera, token))
-    assert vera.post("/invitations", {"as": "me"}).status_code == 302
+    assert vera.post("/people/invitations", {"as": "me"}).status_code == 302
     ended = vera.get("/runs")
     assert (ended.status_code, "was ended: sign in again" in text(ended)) == (403, True)
     again = signed_in(User.objects.get(username="vera"))
@@ -139,11 +139,11 @@ def test_what_cannot_be_invited_is_said_and_what_was_written_is_kept(browser, se
 
 def test_an_invitation_is_revoked(browser, actor):
     made = invitation_create(actor=actor, roles=["viewer"])
-    address = f"/settings/invitations/{made.id}/revoke"
+    address = f"/people/invitations/{made.id}/revoke"
     assert address in browser.get(PAGE).content.decode()
     assert "The invitation is revoked" in text(browser.post(address, follow=True))
     assert opened(stranger(), made.token).status_code == 410
-    assert browser.post("/settings/invitations/none/revoke").status_code == 404
+    assert browser.post("/people/invitations/none/revoke").status_code == 404
 
 
 def test_roles_are_given_on_the_member_s_page_and_a_change_in_between_is_seen(browser):
@@ -169,7 +169,7 @@ def test_who_is_removed_is_out_with_every_sign_in_and_token_at_once(browser, act
     assert admissions([(cookie, run_id)])[cookie, run_id].key is not None
     assert "1 token with it." in text(browser.post(of("vera"), {"act": "remove"}, follow=True))
     assert admissions([(cookie, run_id)])[cookie, run_id].code == NOT_ALLOWED
-    for path in ("/", "/runs", "/settings/members", "/protections", f"/runs/{run_id}"):
+    for path in ("/", "/runs", "/people/members", "/protections", f"/runs/{run_id}"):
         answer = vera.get(path)
         assert (answer.status_code, "Vera is no member of this workspace (any more): ask an owner" in text(answer)) == (
             403,

@@ -53,8 +53,8 @@ def test_it_stands_in_the_header_with_its_count_and_leads_to_its_row(browser, jo
     assert 'data-tone="warn"' in said
     assert "2<small> / 3</small>" in said
     assert "provider scripted: rate limit or server error or timeout, opens at 3 in a row" in said
-    anchor = re.search(r'<a href="/breakers#([^"]+)"', said)[1].replace("%3A", ":")
-    assert f'id="{anchor}"' in browser.get("/breakers").content.decode()
+    anchor = re.search(r'<a href="/models/breakers#([^"]+)"', said)[1].replace("%3A", ":")
+    assert f'id="{anchor}"' in browser.get("/models/breakers").content.decode()
 
 
 def test_what_counted_something_is_there_though_others_are_nearer(browser, journaled, provider):

@@ -16,7 +16,7 @@ from fabric.models import Event, Run
 from fabric.selectors.runs.export import bundle as event_export
 from tests.console.pages.runs.journals import every_kind, journal, tight
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 @pytest.fixture

@@ -223,8 +223,10 @@ def test_every_key_of_a_run_has_something_to_press(browser, told):
 
 def test_another_run_is_started_like_this_one_from_each_of_its_views(browser, actor, small, queued):
     for run_id in (ran(actor, small, text="How much?").id, queued("How much?")):
-        link = re.search(r'<a class="btn" href="(/start\?from=[\w-]+)"', page(browser, f"/runs/{run_id}?view=cost"))
-        assert link[1] == f"/start?from={run_id}"
+        link = re.search(
+            r'<a class="btn" href="(/runs/start\?from=[\w-]+)"', page(browser, f"/runs/{run_id}?view=cost")
+        )
+        assert link[1] == f"/runs/start?from={run_id}"
         assert "How much?" in page(browser, link[1])
 
 

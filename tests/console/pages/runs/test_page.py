@@ -34,7 +34,7 @@ from fabric.worker.nudges.listener import NullNudge
 from tests.console.pages.runs.journals import tight
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \u202eevil"
 WORKER = "fan_out.0.e0.r0"

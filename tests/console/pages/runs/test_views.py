@@ -123,7 +123,7 @@ def test_what_people_and_models_wrote_is_inert(browser, actor, small):
 def test_every_script_carries_the_nonce_of_its_answer(browser, small):
     seen = set()
     for _ in range(2):
-        answer = browser.get("/start")
+        answer = browser.get("/runs/start")
         policy = answer.headers["Content-Security-Policy"]
         nonce = re.search(r"script-src 'nonce-([^']+)' 'strict-dynamic'", policy)
         assert nonce

@@ -26,7 +26,7 @@ from tests.people import member, signed_in
 from tests.simulator.drills.library.test_captures import FAILING
 from tests.simulator.drills.management.sources import source
 
-PAGE = "/drills/library"
+PAGE = "/scenarios"
 ONE = f"{PAGE}/rate-limit-then-healthy"
 PLAY = {
     "fabric": "small",
@@ -348,7 +348,7 @@ def test_a_run_that_met_a_failure_offers_to_be_kept_as_a_scenario(browser, actor
     assert "model call of planner in plan" in shown
     assert "Every failure is repeated." in shown
     answer = browser.post(address, {"name": "what-broke"}, follow=True)
-    assert answer.redirect_chain == [("/drills/library/what-broke?fabric=small", 302)]
+    assert answer.redirect_chain == [("/scenarios/what-broke?fabric=small", 302)]
     assert f"Captured from run {run.id}" in text(answer)
     again = browser.post(address, {"name": "what-broke"})
     assert again.status_code == 409

@@ -145,9 +145,9 @@ def test_it_says_which_workspace_and_which_installation(browser):
 
 def test_the_frame_alone_counts_again_and_knows_where_it_stands(browser, actor, small):
     page = browser.get("/runs").content.decode()
-    assert 'hx-get="/frame?at=runs" hx-trigger="every 15s"' in page
+    assert 'hx-get="/shell/frame?at=runs" hx-trigger="every 15s"' in page
     queued(actor, small)
-    again = browser.get("/frame?at=runs").content.decode()
+    again = browser.get("/shell/frame?at=runs").content.decode()
     assert "<html" not in again
     for target in re.findall(r'hx-target="#([\w-]+)"', again):
         assert page.count(f'id="{target}"') == 1, target
@@ -155,7 +155,7 @@ def test_the_frame_alone_counts_again_and_knows_where_it_stands(browser, actor, 
     assert navigation(f'<ul id="nav-links">{rows}</ul>')[1] == ("Runs", True, "1")
     assert "No worker is alive" in again
     for odd in ("", "nowhere", "x" * 5000, "%00"):
-        assert 'aria-current="page"' not in browser.get(f"/frame?at={odd}").content.decode()
+        assert 'aria-current="page"' not in browser.get(f"/shell/frame?at={odd}").content.decode()
 
 
 def test_a_stranger_sees_no_frame(db):
@@ -182,7 +182,7 @@ def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_nu
 
 
 def test_the_badge_has_the_same_looks_on_both_sides():
-    script = (settings.BASE_DIR / "static" / "js" / "badge.js").read_text()
+    script = (settings.BASE_DIR / "static" / "shell" / "badge.js").read_text()
     looks = re.search(r"const LOOKS = (\{.*?\});", script, flags=re.DOTALL)
     assert looks
     as_json = re.sub(r"(\w+):", r'"\1":', looks[1]).replace(",\n}", "\n}")

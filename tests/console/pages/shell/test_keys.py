@@ -13,7 +13,7 @@ from console.pages.reviews.parts.consequences import WORDS
 from console.pages.runs.page import VIEWS
 from console.pages.shell.keys import KEYS, Key, KeyAct
 
-SCRIPT = (settings.BASE_DIR / "static" / "js" / "keys.js").read_text()
+SCRIPT = (settings.BASE_DIR / "static" / "shell" / "keys.js").read_text()
 ROWS = [key for _, group in KEYS for key in group]
 
 

@@ -55,7 +55,7 @@ def test_every_word_of_the_tables_is_there(page):
 
 def test_every_look_tone_and_ground_is_there(page):
     assert set(re.findall(r'data-live="(\w+)"', page)) == set(LIVE_LOOKS) == set(LIVE_SAID)
-    tokens = (settings.BASE_DIR / "static" / "css" / "tokens.css").read_text()
+    tokens = (settings.BASE_DIR / "static" / "shell" / "tokens.css").read_text()
     toned = set(re.findall(r'^  \[data-tone="(\w+)"\]', tokens, flags=re.MULTILINE))
     assert set(re.findall(r'<li data-tone="(\w+)" class="sw-tone"', page)) == toned == set(TONES)
     assert set(re.findall(r'class="sw-(\w+)"', page)) - {"tone"} == set(GROUNDS)

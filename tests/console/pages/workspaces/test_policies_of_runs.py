@@ -114,9 +114,9 @@ def test_a_review_says_what_the_policy_makes_of_the_call(actor):
 
 
 def test_the_start_form_names_the_cap_of_the_policy(actor, small, browser):
-    assert "$1.0000 a run" in browser.get("/start").content.decode()
+    assert "$1.0000 a run" in browser.get("/runs/start").content.decode()
     policy_set(actor=actor, policy={"caps": {"run_usd_micros": 250_000}}, expect=0)
-    page = browser.get("/start").content.decode()
+    page = browser.get("/runs/start").content.decode()
     assert "$0.2500 a run" in page
     assert "$1.0000 a run" not in page
 

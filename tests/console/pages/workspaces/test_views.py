@@ -5,7 +5,7 @@ import pytest
 from fabric.models import AuditLine
 from fabric.selectors.workspaces.policies import standing_policy
 
-PAGE = "/settings/policy"
+PAGE = "/workspaces/policy"
 GIVEN = {
     "expect": "0",
     "irreversible": "http:pay.example.com/*\r\n\r\ncallable:refund",
@@ -47,7 +47,7 @@ def test_an_owner_sets_it_and_sees_it_as_it_was_set(browser, actor):
     ):
         assert text in page
     assert "$0 of $20" in page
-    assert "$0 of $20" in browser.get("/settings/models").content.decode()
+    assert "$0 of $20" in browser.get("/models").content.decode()
     assert browser.post(PAGE, GIVEN | {"expect": "1"}).status_code == 302, "the same again changes nothing"
     assert AuditLine.objects.filter(kind="policy_set").count() == 1
 

@@ -11,7 +11,7 @@ from fabric.core.values.fingerprint import ZERO_HASH, content_ref, encode, event
 from fabric.models import Attachment, Event, FollowUpClosure, Inbox, MemoryEntry, Notification, Review, Run
 from fabric.selectors.contents import CHOSEN, SENTENCES
 from simulator.drills.models.tables import Drill
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 MARKS = (
     *("request", "prompt", "answer", "arguments", "result", "message", "outcome", "sentence"),

@@ -137,7 +137,7 @@ def test_somebody_who_was_shut_out_is_no_actor(owner):
 
 def test_pages_are_kept_by_no_cache_between(browser):
     assert browser.get("/").headers["Cache-Control"] == "private, no-store"
-    assert browser.get("/start").headers["Cache-Control"] == "private, no-cache"
+    assert browser.get("/runs/start").headers["Cache-Control"] == "private, no-cache"
 
 
 def test_the_session_cookie_is_out_of_reach_of_scripts(browser):

@@ -67,7 +67,7 @@ def test_what_is_done_at_each_address_is_recorded(door: str, world: World):
 def test_who_may_not_is_recorded_once_with_the_number_of_the_others(owner):
     browser = signed_in(member("vera", "viewer"))
     for _ in range(3):
-        answer = browser.post("/drill-stop", {"act": "pull", "reason": "x"}, headers={"x-request-id": "mine-0001"})
+        answer = browser.post("/drills/stop", {"act": "pull", "reason": "x"}, headers={"x-request-id": "mine-0001"})
         assert answer.status_code == 403
     ((line, told),) = lines("request_refused")
     assert (line.actor, line.subject, line.address) == ("vera", "drill-stop", "127.0.0.1")

@@ -202,7 +202,7 @@ def test_documents_are_carried_from_no_run_that_one_may_not_read(told, placed):
     run_id = Attachment.objects.filter(run__fabric__name="small")[0].run_id
     pia = signed_in(member("pam", "viewer", "editor@doubtful"))
     sent = {"fabric": "doubtful", "text": "Why?", "documents_of": run_id, "start_key": "k"}
-    answer = pia.post("/start", sent)
+    answer = pia.post("/runs/start", sent)
     assert answer.status_code == 403
     assert not Run.objects.filter(created_by="pam").exists()
 
@@ -225,9 +225,9 @@ def test_what_was_captured_of_a_run_is_there_for_who_may_read_that(actor, owner)
     run = ran(actor, fabric_publish(actor=actor, source=FAILING["server_error"]).name)
     scenario_capture(actor=actor, run_id=run.id, name="what-broke")
     reader, viewer = signed_in(member("rae", "reader")), signed_in(member("ben", "viewer"))
-    assert "what-broke" in body(reader.get("/drills/library"))
-    assert "what-broke" not in body(viewer.get("/drills/library"))
-    assert viewer.get("/drills/library/what-broke").status_code == 404
+    assert "what-broke" in body(reader.get("/scenarios"))
+    assert "what-broke" not in body(viewer.get("/scenarios"))
+    assert viewer.get("/scenarios/what-broke").status_code == 404
 
 
 def test_the_bundle_of_who_may_read_it_is_whole(told):

@@ -26,7 +26,7 @@ from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
 from simulator.drills.services.drills import drill_ask
 from tests.people import member, signed_in
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 SEEN = (
     "",
@@ -189,7 +189,7 @@ def test_no_list_of_real_runs_has_one(browser, actor, token, one):
         "/",
         "/runs",
         "/reviews",
-        "/breakers",
+        "/models/breakers",
         "/notifications",
         "/search?q=What",
         f"/search?q={one.run_id}",
@@ -234,13 +234,13 @@ def test_a_page_costs_no_statement_more_without_drills_and_one_look_with_them(br
 
 
 def test_the_list_of_drills_runs_has_each_with_its_drills_verdict(browser, actor, one):
-    page = browser.get("/drills/runs?fabric=small").content.decode()
+    page = browser.get("/runs/drills?fabric=small").content.decode()
     for run_id in json.loads(one.body)["runs"].values():
         assert f'id="run-{run_id}"' in page
     assert f'id="of-{one.id}"' in page
     assert "Undisturbed" in page
     assert 'id="tab-drills-runs"' in page
-    assert browser.get("/drills/runs?fabric=none").status_code == 404
+    assert browser.get("/runs/drills?fabric=none").status_code == 404
 
 
 def test_the_list_goes_on_a_page_at_a_time(browser, actor, one, monkeypatch):
@@ -249,17 +249,17 @@ def test_the_list_goes_on_a_page_at_a_time(browser, actor, one, monkeypatch):
     found = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.INTERACTIVE)])
     batch_drill(found.batch, "h")
     monkeypatch.setattr(drill_runs, "PAGE", 1)
-    first = browser.get("/drills/runs").content.decode()
+    first = browser.get("/runs/drills").content.decode()
     assert f"of-{found.drills[0]}" in first
     assert f"of-{one.id}" not in first
-    second = browser.get(f"/drills/runs?before={found.drills[0]}").content.decode()
+    second = browser.get(f"/runs/drills?before={found.drills[0]}").content.decode()
     assert f"of-{one.id}" in second
     assert "Older drills" in first
     assert "Older drills" not in second
 
 
 def test_the_list_without_any_leads_to_the_coverage(browser, small):
-    page = browser.get("/drills/runs").content.decode()
+    page = browser.get("/runs/drills").content.decode()
     assert "No drill has a stored run." in page
     assert 'href="/drills"' in page
 

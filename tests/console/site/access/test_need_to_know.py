@@ -127,7 +127,7 @@ def test_operations_tell_nothing_of_other_fabrics(program, mine):
 
 
 def test_what_is_theirs_is_there(browser, program, mine):
-    for path in ("/runs", "/fabrics", "/start"):
+    for path in ("/runs", "/fabrics", "/runs/start"):
         assert "mine" in browser.get(path).content.decode(), path
     assert browser.get(f"/runs/{mine['own']}").status_code == 200
     listed = program.get("/api/v1/runs").json()["runs"]
@@ -168,8 +168,8 @@ def test_nobody_changes_what_they_do_not_see(browser, program, mine, world):
 def test_what_was_captured_of_another_fabric_is_not_in_their_library(actor, browser, program, mine):
     failing = fabric_publish(actor=actor, source=FAILING["server_error"]).name
     kept = scenario_capture(actor=actor, run_id=ran(actor, failing, "The secret of others.").id).view.name
-    assert kept not in browser.get("/drills/library").content.decode()
-    assert browser.get(f"/drills/library/{kept}").status_code == 404
+    assert kept not in browser.get("/scenarios").content.decode()
+    assert browser.get(f"/scenarios/{kept}").status_code == 404
     assert program.get(f"/api/v1/scenarios/{kept}").status_code == 404
     assert program.get(f"/api/v1/scenarios/{kept}/export").status_code == 404
     assert kept not in program.get("/api/v1/scenarios").content.decode()

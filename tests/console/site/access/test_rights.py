@@ -355,10 +355,10 @@ def test_everybody_sees_every_page(world):
 @pytest.mark.parametrize(
     ("path", "button", "who"),
     [
-        ("/start", "Start the run", Right.RUN),
+        ("/runs/start", "Start the run", Right.RUN),
         ("/runs/{run_id}/cancel", "Cancel the run", Right.CONTROL),
-        ("/drills/library/endpoint-down?fabric=small", "Run", Right.RUN),
-        ("/drills/library/new", "Save scenario", Right.EDIT),
+        ("/scenarios/endpoint-down?fabric=small", "Run", Right.RUN),
+        ("/scenarios/new", "Save scenario", Right.EDIT),
         ("/drills/schedules", "Make the schedule", Right.OPERATE),
     ],
 )

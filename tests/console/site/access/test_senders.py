@@ -46,16 +46,16 @@ def test_a_token_that_is_none_is_refused_whoever_is_signed_in(header, browser):
 
 def test_a_session_is_known_until_it_is_ended(browser):
     cookie = cookie_of(browser)
-    assert asked("/start", cookie=cookie) is True
+    assert asked("/runs/start", cookie=cookie) is True
     browser.post("/logout")
-    assert asked("/start", cookie=cookie) is False
+    assert asked("/runs/start", cookie=cookie) is False
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_stranger_is_nobody():
-    assert asked("/start") is False
-    assert asked("/start", cookie="fabric-session-8420=made-up") is False
-    assert asked("/start", authorization="Bearer fabricflow_none") is False
+    assert asked("/runs/start") is False
+    assert asked("/runs/start", cookie="fabric-session-8420=made-up") is False
+    assert asked("/runs/start", authorization="Bearer fabricflow_none") is False
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +66,11 @@ def server(tmp_path_factory):
 
 @pytest.mark.slow
 def test_24_strangers_with_25_megabytes_each_take_no_memory(server):
-    for path in ("/api/v1/runs", "/start"):
+    for path in ("/api/v1/runs", "/runs/start"):
         posted(server, path, 1_000)
     before = server.resident_bytes()
     with ThreadPoolExecutor(SENDERS) as pool:
-        paths = ["/api/v1/runs", "/start"] * (SENDERS // 2)
+        paths = ["/api/v1/runs", "/runs/start"] * (SENDERS // 2)
         said = list(pool.map(lambda path: posted(server, path, LARGE), paths))
     assert set(said) == {b"HTTP/1.1 401"}
     assert server.resident_bytes() - before < GROWN_MAX

@@ -30,7 +30,7 @@ from tests.people import aged, member, signed_in, token_of
 
 PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
 SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
-REFERER = "http://127.0.0.1/settings/members"
+REFERER = "http://127.0.0.1/people/members"
 HOLD = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 MAIL = {"wants": ["review"], "email": "elsewhere@example.org"}
 
@@ -94,7 +94,7 @@ def test_a_page_wants_a_fresh_sign_in_and_leads_to_it(browser: Client, vera: Use
     refused = sent(aged(browser))
     assert (refused.status_code, acts()) == (403, before)
     assert "sign in again" in refused.content.decode()
-    assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fsettings%2Fmembers"', refused.content.decode())
+    assert re.search(r'href="/login\?again=1&(amp;)?next=%2Fpeople%2Fmembers"', refused.content.decode())
     assert sent(signed_in(User.objects.get(username="owner"))).status_code in (200, 302)
 
 
@@ -143,15 +143,15 @@ def test_nothing_that_opens_an_account_is_made_in_a_sign_in_by_anothers_link(ver
     came.post("/login/link", {"token": link})
     chosen = {"password": "four-dull-words-in-a-row", "again": "four-dull-words-in-a-row"}
     planted = {
-        "/settings/account": chosen,
-        "/settings/security/app": {},
-        "/settings/security/passkey": {"state": "x", "answer": "x"},
-        "/settings/security/codes": {},
-        "/settings/security/remove": {"factor": "x"},
+        "/people/account": chosen,
+        "/people/security/app": {},
+        "/people/security/passkey": {"state": "x", "answer": "x"},
+        "/people/security/codes": {},
+        "/people/security/remove": {"factor": "x"},
         at_page("token-create", ("vera",)): {"name": "hers", "scopes": ["read"]},
         "/notifications/mine": MAIL,
     }
-    for page in ("/settings/account", "/settings/security"):
+    for page in ("/people/account", "/people/security"):
         assert "made the link of this sign-in" in came.get(page).content.decode(), page
     before = acts()
     for where, sent in planted.items():

@@ -65,7 +65,7 @@ def test_more_fields_than_are_read_are_a_page_and_no_failure(browser, path, head
     answer = browser.get(f"{path}?" + "&".join(f"f{n}=1" for n in range(1_001)), headers=headers)
     assert answer.status_code in (400, 404)
     assert "failed" not in answer.content.decode()
-    form = browser.post("/start", {f"f{n}": "1" for n in range(1_001)}, headers=headers)
+    form = browser.post("/runs/start", {f"f{n}": "1" for n in range(1_001)}, headers=headers)
     assert form.status_code == 400
     assert "more than 1,000 fields" in form.content.decode()
 
@@ -126,7 +126,7 @@ def test_scripts_of_an_error_page_run(browser):
 
 def test_trying_again_is_offered_only_where_it_changes_nothing():
     assert errors._here(RequestFactory().get("/runs?state=failed")) == "/runs?state=failed"
-    assert errors._here(RequestFactory().post("/start")) == "/"
+    assert errors._here(RequestFactory().post("/runs/start")) == "/"
 
 
 def test_a_refusal_keeps_its_own_sentence(browser):

@@ -12,7 +12,7 @@ from console.site.requests.body_limit import NOBODY_MAX, UNASKED_MAX, BodyLimit
 LIMIT = 1000
 
 
-def post(chunks, *, declared=None, limit=LIMIT, who=None, path="/start"):
+def post(chunks, *, declared=None, limit=LIMIT, who=None, path="/runs/start"):
     """Return what is sent back for a body in chunks, and how many bytes of it the application got."""
     got = 0
     sent = []

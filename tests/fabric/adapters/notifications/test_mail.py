@@ -8,7 +8,7 @@ import pytest
 from fabric.adapters.notifications.mail import SUBJECTS, Mailer, _classify_failure
 from fabric.core.texts.notifications import Delivery, NotificationHappening, NotificationKind
 from tests.fabric.adapters.notifications.messages import MESSAGE, OPS
-from tests.fabric.receivers import mail_server
+from tests.fabric.adapters.notifications.receivers import mail_server
 
 MAILER = Mailer("fabric@example.org", "https://fabric.example.org:8443")
 

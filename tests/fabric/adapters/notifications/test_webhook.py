@@ -11,7 +11,7 @@ import pytest
 from fabric.adapters.notifications.webhook import BYTES_MAX, Webhooks, secret_bytes, signature
 from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening, Target
 from tests.fabric.adapters.notifications.messages import DATA, MESSAGE
-from tests.fabric.receivers import webhook_receiver
+from tests.fabric.adapters.notifications.receivers import webhook_receiver
 
 KEY = bytes(range(32))
 NOW = 1_795_000_100.5

@@ -1,4 +1,4 @@
-"""This program reads what its releases wrote (``tests/golden.py`` says how the files came to be)."""
+"""This program reads what its releases wrote (``tests/data/golden.py`` says how the files came to be)."""
 
 from collections import Counter
 from hashlib import sha256
@@ -20,7 +20,7 @@ from fabric.core.values.fingerprint import ZERO_HASH, fingerprint
 from fabric.core.values.flow import FORMAT
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.journal import projection
-from tests import golden
+from tests.data import golden
 
 FILES = golden.files()
 

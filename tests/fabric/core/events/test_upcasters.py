@@ -15,7 +15,7 @@ from fabric.core.events.inputs import INBOX, InboxInput, NewerInput
 from fabric.core.events.parts import Check, GateResult
 from fabric.core.values.flow import FORMAT, Stage, StageOutcome
 from fabric.core.values.units import JSON
-from tests import event_shapes
+from tests.data import event_shapes
 
 
 def test_every_shape_is_written_down():
@@ -54,7 +54,7 @@ def test_a_released_shape_that_changed_is_said_with_what_to_do(change, sentence)
 def test_a_shape_that_no_release_has_written_may_change():
     now = changed(lambda shape: {"actor": shape["actor"]})
     found = event_shapes.wrong(event_shapes.recorded(), now, frozenset())
-    assert found == ["event cancel_accepted is not written down as it is: run python -m tests.event_shapes"]
+    assert found == ["event cancel_accepted is not written down as it is: run python -m tests.data.event_shapes"]
 
 
 def test_nothing_changes_what_a_release_wrote(monkeypatch, tmp_path):

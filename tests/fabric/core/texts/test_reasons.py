@@ -41,8 +41,8 @@ from tests.fabric.core.scripts import HANGS, Answer, asks, broken, call, fails, 
 from tests.fabric.core.tills import Till
 from tests.fabric.core.told import T0
 from tests.fabric.core.topologies.fabrics import graph, passes, peers, rule, talks
-from tests.fabric.core.topologies.test_graph import END, SAYS, of_graph, using
-from tests.fabric.core.topologies.test_graph_restarts import goes_round
+from tests.fabric.core.topologies.graph.test_restarts import goes_round
+from tests.fabric.core.topologies.graph.test_turns import END, SAYS, of_graph, using
 from tests.fabric.providers.asking import KEY as KEY_SENT
 from tests.fabric.providers.asking import request
 

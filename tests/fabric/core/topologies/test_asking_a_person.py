@@ -15,7 +15,7 @@ from fabric.core.values.taxonomy import Cause, Tier
 from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule
-from tests.fabric.core.topologies.test_graph import SAYS, TWO, spoken
+from tests.fabric.core.topologies.graph.test_turns import SAYS, TWO, spoken
 
 FORM = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 FAILED = {"kind": "outcome_is", "outcome": "fail"}

@@ -13,7 +13,7 @@ from fabric.core.values.taxonomy import Cause
 from tests.fabric.core.harness import World, ran
 from tests.fabric.core.scripts import Answer, asks, call, fails, summary
 from tests.fabric.core.topologies.fabrics import graph, rule, talks
-from tests.fabric.core.topologies.test_graph import SAYS, TWO, sets, spoken, using
+from tests.fabric.core.topologies.graph.test_turns import SAYS, TWO, sets, spoken, using
 
 DONE = {"kind": "context_equals", "key": "done", "value": True}
 

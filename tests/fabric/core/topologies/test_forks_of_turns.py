@@ -14,9 +14,9 @@ from tests.fabric.core.harness import World
 from tests.fabric.core.scripts import fails, summary
 from tests.fabric.core.stages.test_forks import forked, forks_at
 from tests.fabric.core.topologies.fabrics import sop
+from tests.fabric.core.topologies.graph.test_turns import SAYS as TALKS
+from tests.fabric.core.topologies.graph.test_turns import of_graph
 from tests.fabric.core.topologies.test_debate import GONE, TWO, debate, speaks, verdict
-from tests.fabric.core.topologies.test_graph import SAYS as TALKS
-from tests.fabric.core.topologies.test_graph import of_graph
 from tests.fabric.core.topologies.test_sop import CHECK
 from tests.fabric.core.topologies.test_sop import SAYS as DOES
 

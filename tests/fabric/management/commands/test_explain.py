@@ -21,7 +21,7 @@ from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.management.console import command
 from tests.fabric.services.world import SMALL, WATCHED, published_by_two, ran
 from tests.people import member
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 def test_every_verdict_has_its_words():

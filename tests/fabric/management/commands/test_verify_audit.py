@@ -5,7 +5,7 @@ from fabric.models import Event
 from fabric.services.audit.checkpoints import checkpoints_make
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 def test_nothing_is_wrong(actor, small):

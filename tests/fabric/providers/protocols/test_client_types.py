@@ -22,7 +22,7 @@ from fabric.providers.exchange.http_model import Endpoint
 from fabric.providers.protocols.fitting import fit
 from fabric.runtime.ports.calls import ChatMessage
 from tests.fabric.providers.asking import TOOL, request
-from tests.fabric.providers.test_fitting import ASK, SYSTEM, call, messages, of, result, said
+from tests.fabric.providers.protocols.test_fitting import ASK, SYSTEM, call, messages, of, result, said
 from tests.fabric.providers.wires import ANTHROPIC, AZURE, BEDROCK, GOOGLE, OPENAI, RESPONSES, VERTEX, Spoken
 
 SPOKEN = (OPENAI, AZURE, RESPONSES, ANTHROPIC, GOOGLE, VERTEX, BEDROCK)

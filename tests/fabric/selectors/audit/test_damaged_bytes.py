@@ -20,7 +20,7 @@ from fabric.services.errors import Refused
 from fabric.services.runs.export import run_export
 from fabric.services.runs.forks import fork_origin
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 COLUMNS = pytest.mark.parametrize("column", ["header", "payload"])
 

@@ -14,8 +14,8 @@ from fabric.services.installation.retention import retention_apply, retention_se
 from fabric.services.people.tokens import token_create
 from fabric.services.runs.start import run_start
 from tests.fabric.selectors.audit.scenes import audited
+from tests.servers.unguarded import unguarded
 from tests.sets import many
-from tests.unguarded import unguarded
 
 
 @pytest.fixture

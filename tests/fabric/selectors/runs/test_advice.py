@@ -13,7 +13,7 @@ from fabric.models import Event
 from fabric.selectors.runs.lookup import run_get, write_advice
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 def decided(cause: Cause, message: str) -> ev.ReactionDecided:

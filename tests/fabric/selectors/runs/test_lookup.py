@@ -12,7 +12,7 @@ from fabric.selectors.runs.lookup import run_events, run_get, run_outcome, runs_
 from fabric.services.actors import owner_actor
 from fabric.services.runs.start import run_start
 from tests.fabric.services.world import NOTES, ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 @pytest.fixture

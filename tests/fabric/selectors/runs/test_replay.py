@@ -7,7 +7,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.runs.replay import replay_run, run_ids
 from fabric.services.runs.start import run_start
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from fabric.services.errors import Refused
 from fabric.services.installation.retention import retention_apply, retention_set
 from tests.fabric.services.world import ran
 from tests.people import member
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 LATER = 40 * DAY_US
 

@@ -21,7 +21,7 @@ from fabric.services.drafts.publication import draft_request
 from fabric.services.errors import Refused
 from fabric.services.notifications.delivery import BEFORE, notification_resend
 from fabric.services.notifications.member_mail import notification_preference_set
-from tests.fabric.receivers import mail_server
+from tests.fabric.adapters.notifications.receivers import mail_server
 from tests.fabric.services.notifications.scenes import notification_row, sent
 from tests.fabric.services.world import EYES, published_by_two
 from tests.people import member

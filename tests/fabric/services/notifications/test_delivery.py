@@ -29,7 +29,7 @@ from fabric.services.notifications.delivery import (
     notifications_to_prune,
 )
 from fabric.worker.process.duties import database_us
-from tests.fabric.receivers import webhook_receiver
+from tests.fabric.adapters.notifications.receivers import webhook_receiver
 from tests.fabric.services.notifications.scenes import BASE, OPS, S, known, made, post_to, sent, telling
 
 

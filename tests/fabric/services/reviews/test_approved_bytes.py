@@ -17,7 +17,7 @@ from fabric.selectors.reviews.lookup import get_review, list_open_reviews
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.reviews.decisions import decide_review
 from tests.fabric.services.world import PAYING, ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 
 @pytest.fixture

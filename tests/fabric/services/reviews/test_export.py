@@ -15,7 +15,7 @@ from fabric.models import AuditLine
 from fabric.selectors.reviews.decisions.history import DecisionLines, HistoryFilter, decided_page, decision_json
 from fabric.services.errors import Refused
 from fabric.services.reviews.decisions import decisions_export, may_export_all
-from tests.fabric.decided import AT, decided, many
+from tests.fabric.services.reviews.decided import AT, decided, many
 from tests.fabric.services.world import ran
 
 EXPORTED = Act.DECISIONS_EXPORTED.value

@@ -17,8 +17,8 @@ from simulator.swarm import setups as swarm
 from simulator.world.world import World
 from tests.fabric.management.console import command
 from tests.fabric.services.world import ran
+from tests.servers.unguarded import unguarded
 from tests.sets import many
-from tests.unguarded import unguarded
 
 LOST = {
     "state": "", "stage": "?", "epoch": 9, "cost_usd_micros": -1, "tokens": -1, "reason": "?", "recovered": True,

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.stores.postgresql import connection as postgresql_connection
 from fabric.stores.postgresql.connection import OPEN_MAX, Connections
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.postgresql
 CALLERS = 5 * OPEN_MAX

@@ -91,7 +91,7 @@ CALLING = (
 
 
 def test_a_name_that_went_after_publication_is_refused_at_the_call(settings, actor, store):
-    settings.FABRIC_TOOLS = {"sum": "tests.fabric.tools.sample_tools.add"}
+    settings.FABRIC_TOOLS = {"sum": "tests.fabric.tools.functions.sample_tools.add"}
     name = fabric_publish(actor=actor, source=CALLING).name
     first = run_events(actor, ran(actor, name).id)
     assert [one.fact["error"] for one in first if one.kind == "tool_answered"] == [False]

@@ -14,7 +14,7 @@ from fabric.core.values.taxonomy import Cause
 from fabric.http.transport import Gate
 from simulator.endpoint import ScriptedEndpoint, Step, html
 from tests.fabric.tools.mcp.worlds import call, gone, http, played, runner, served, stdio
-from tests.ports import free_port
+from tests.servers.ports import free_port
 
 PLAIN = "text/plain"
 

@@ -1,4 +1,4 @@
-"""MCP servers for the tests of their tools: the real one of ``tests/mcp_server.py``, and programs of a few lines that keep to no protocol."""
+"""MCP servers for the tests of their tools: the real one of ``tests/servers/mcp_server.py``, and programs of a few lines that keep to no protocol."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from fabric.tools.functions.permits import Permits
 from fabric.tools.runner import ToolRunner
 from tests.fabric.tools.asking import request
 
-MODULE = ("-m", "tests.mcp_server")
+MODULE = ("-m", "tests.servers.mcp_server")
 
 
 def stdio(*more: str, args: tuple[str, ...] = MODULE, **changed: Any) -> McpServer:
@@ -34,13 +34,13 @@ def program(text: str, **changed: Any) -> McpServer:
 
 STARTS_A_CHILD = (
     "import subprocess, sys; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; "
-    "from tests.mcp_server import main; main()"
+    "from tests.servers.mcp_server import main; main()"
 )
 """The real server, which leaves something running that does not look at its input."""
 HEEDS_NOTHING = (
     "import signal, subprocess, sys, threading; subprocess.Popen(['sleep', '1000']); sys.argv = ['x']; "
     "[signal.signal(n, signal.SIG_IGN) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)]; "
-    "from tests.mcp_server import main; main(); threading.Event().wait()"
+    "from tests.servers.mcp_server import main; main(); threading.Event().wait()"
 )
 """The same, which does not end with its input either, nor when it is asked to."""
 SAYING = """

@@ -24,7 +24,7 @@ from simulator.stores.memory.guards import MemoryGuards
 from tests.fabric.core.fabrics import PRICES, lone
 from tests.fabric.runtime.shelves import Shelf
 from tests.fabric.stores.journal_worlds import SECOND, Hand
-from tests.fabric.stores.writer_scenes import WAIT_S
+from tests.fabric.stores.writer.writer_scenes import WAIT_S
 
 KEY = ("provider:scripted", "circuit_breaker")
 

@@ -9,7 +9,7 @@ from simulator.drills.fabrics import samples
 from simulator.drills.live.installation import PROVIDER, drill_live, drilled_live
 from simulator.installation.workers import temporary_site
 from tests.simulator.drills.drilled import drilled
-from tests.simulator.drills.test_drill_command import drill
+from tests.simulator.drills.management.test_drill_command import drill
 
 pytestmark = pytest.mark.slow
 

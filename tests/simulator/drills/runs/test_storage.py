@@ -51,8 +51,8 @@ from simulator.scenarios.play.cells import drill_told
 from simulator.scenarios.play.player import play
 from simulator.scenarios.spec.collection import FOLDER, find_shipped
 from simulator.swarm.setups import WorldNames
+from tests.servers.unguarded import unguarded
 from tests.simulator.drills.drilled import drilled
-from tests.unguarded import unguarded
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 TABLES = (Run, Event, Inbox, Review, Attachment, Revision, Fabric)

@@ -79,7 +79,7 @@ def test_verdicts_and_lines_have_a_word_a_tone_and_a_mark():
 
 
 def test_colours_are_those_of_the_console():
-    tokens = (ROOT / "static/css/tokens.css").read_text()
+    tokens = (ROOT / "static/shell/tokens.css").read_text()
     theirs = dict(re.findall(r"--([\w-]+): (light-dark\([^;]+\));", tokens))
     assert {name: theirs.get(name) for name in TOKENS} == TOKENS
     assert set(re.findall(r"var\(--([\w-]+)\)", STYLE)) - {"fg", "bg", "edge", "solid"} <= set(TOKENS)

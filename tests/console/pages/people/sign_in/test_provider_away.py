@@ -71,7 +71,7 @@ def test_the_api_tells_a_token_the_same(ada):
 
 
 def test_a_large_body_is_told_the_same_before_it_is_read(browser_of_ada):
-    scope = {"path": "/start", "headers": [(b"cookie", header_of(browser_of_ada))]}
+    scope = {"path": "/runs/start", "headers": [(b"cookie", header_of(browser_of_ada))]}
     assert async_to_sync(is_known)(scope) is True
     away()
     found = async_to_sync(is_known)(scope)

@@ -146,8 +146,8 @@ def test_an_address_that_an_inviter_wrote_is_nobodys_until_its_person_says_so(ve
         return
     token = invitation_create(actor=inviter, roles=["reviewer"], email="ivan@example.org").token
     browser = visitor()
-    browser.post("/invitations", {"token": token})
-    browser.post("/invitations", {"name": "rosa", "password": NEW, "again": NEW})
+    browser.post("/people/invitations", {"token": token})
+    browser.post("/people/invitations", {"name": "rosa", "password": NEW, "again": NEW})
     assert browser.get("/runs").status_code == 200
     for wanted in ("rosa", "ivan@example.org"):
         asked(wanted)
@@ -167,9 +167,9 @@ def test_so_many_are_asked_for_and_no_more(vera, settings):
 def test_a_link_that_is_made_has_its_token_behind_the_hash(owner, browser):
     from django.core.management import call_command
 
-    made = browser.post("/settings/members/invite", {"roles": ["viewer"]}).content.decode()
-    assert re.search(r"/invitations#[\w-]{40,}", made)
-    assert not re.search(r"/invitations/[\w-]{40,}", made)
+    made = browser.post("/people/members/invite", {"roles": ["viewer"]}).content.decode()
+    assert re.search(r"/people/invitations#[\w-]{40,}", made)
+    assert not re.search(r"/people/invitations/[\w-]{40,}", made)
     from io import StringIO
 
     said = StringIO()

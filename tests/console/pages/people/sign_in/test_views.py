@@ -184,7 +184,7 @@ def test_from_when_a_sign_in_is_is_known_to_services(owner):
 def test_who_is_no_member_may_sign_out_and_nothing_else(owner):
     user = User.objects.create_user("ben")
     client = signed_in(user)
-    for path in ("/", "/runs", "/settings/members", "/search?q=x", "/api/v1/docs"):
+    for path in ("/", "/runs", "/people/members", "/search?q=x", "/api/v1/docs"):
         answer = client.get(path)
         assert (answer.status_code, b"is no member of this workspace" in answer.content) == (403, True)
     assert client.get("/api/v1/runs").status_code == 403

@@ -15,7 +15,7 @@ from fabric.models import AuditLine
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.reviews.decisions.figures import TauPosition
 from fabric.selectors.reviews.decisions.history import VERBS
-from tests.fabric.decided import decided, many
+from tests.fabric.services.reviews.decided import decided, many
 from tests.fabric.services.world import ran
 from tests.people import member, signed_in
 

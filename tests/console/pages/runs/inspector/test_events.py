@@ -21,7 +21,7 @@ from fabric.selectors.runs.events import moments
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.pages.runs.journals import Acting, every_kind, hostile, journal, tight
 from tests.fabric.services.world import DOUBTFUL, SMALL, SPARED, ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onfocus=alert(3) \u202eevil\u202c \x1b[31mred z\u200bw"

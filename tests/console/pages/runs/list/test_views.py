@@ -57,7 +57,7 @@ def titles(page: str) -> list[int]:
 def test_nothing_yet_leads_to_the_first_run(browser):
     page = shown(browser)
     assert "No run has started yet" in page
-    assert 'href="/start"' in page
+    assert 'href="/runs/start"' in page
     assert "<table" not in page.partition("runs-list")[2]
 
 

@@ -21,11 +21,11 @@ from tests.fabric.services.world import NOTES, SMALL
 
 def send(browser, fabric="small", text="What do the notes say?", files=(), **more):
     documents = [SimpleUploadedFile(name, data) for name, data in files]
-    return browser.post("/start", {"fabric": fabric, "text": text, "documents": documents, **more})
+    return browser.post("/runs/start", {"fabric": fabric, "text": text, "documents": documents, **more})
 
 
 def test_the_page_offers_what_is_published(browser, small):
-    page = browser.get("/start").content.decode()
+    page = browser.get("/runs/start").content.decode()
     assert "A small fabric" in page
     assert "small@r1" in page
     assert "What do the notes say?" in page
@@ -33,11 +33,11 @@ def test_the_page_offers_what_is_published(browser, small):
 
 
 def test_without_a_fabric_it_says_what_to_do(browser):
-    assert b"manage.py fabric publish FILE" in browser.get("/start").content
+    assert b"manage.py fabric publish FILE" in browser.get("/runs/start").content
 
 
 def test_its_example_is_filled_in(browser, small):
-    assert "What do the notes say?</textarea>" in browser.get("/start?fabric=small&example=1").content.decode()
+    assert "What do the notes say?</textarea>" in browser.get("/runs/start?fabric=small&example=1").content.decode()
 
 
 def test_a_run_is_started(browser, small):
@@ -49,7 +49,7 @@ def test_a_run_is_started(browser, small):
 
 
 def test_the_script_is_told_where_to_go(browser, small):
-    answer = browser.post("/start", {"fabric": "small", "text": "x"}, headers={"HX-Request": "true"})
+    answer = browser.post("/runs/start", {"fabric": "small", "text": "x"}, headers={"HX-Request": "true"})
     assert answer.status_code == 200
     assert answer.headers["HX-Redirect"] == f"/runs/{Run.objects.get().id}"
 
@@ -133,10 +133,10 @@ def test_everything_that_is_wrong_is_said_at_once(browser, small):
 
 def test_a_newcomer_starts_with_the_research_desk(browser, actor, small):
     fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another", 1))
-    page = browser.get("/start").content.decode()
+    page = browser.get("/runs/start").content.decode()
     assert re.search(r'value="another" id="fabric-another"[^>]* checked>', page), "the first by name"
     fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: research-desk", 1))
-    page = browser.get("/start").content.decode()
+    page = browser.get("/runs/start").content.decode()
     assert re.search(r'value="research-desk" id="fabric-research-desk"[^>]* checked>', page), "README says so"
 
 
@@ -147,7 +147,7 @@ def test_what_was_picked_stays_picked(browser, small, doubtful):
 
 
 def test_a_tier_says_what_it_means_for_each_fabric(browser, small):
-    page = html.unescape(browser.get("/start").content.decode())
+    page = html.unescape(browser.get("/runs/start").content.decode())
     table = page.partition('<div class="mean" data-fabric="small">')[2].partition("</div></div>")[0]
     text = " ".join(re.sub("<[^>]+>", " ", table).split())
     assert "Low-latency interactive default 30 s 2 m 5 m" in text
@@ -190,7 +190,7 @@ def test_one_like_an_earlier_run(browser, small, doubtful):
     files = [("notes.md", b"The budget is 40 dollars."), ("more.txt", b"And a line.")]
     send(browser, fabric="doubtful", text="One\nTwo", files=files, tier="batch", priority="high", session_key="S-1")
     first = Run.objects.get()
-    page = html.unescape(browser.get(f"/start?from={first.id}").content.decode())
+    page = html.unescape(browser.get(f"/runs/start?from={first.id}").content.decode())
     assert re.search(r'value="doubtful" id="fabric-doubtful"[^>]* checked>', page)
     assert "One\nTwo</textarea>" in page
     assert '<option value="batch" selected>' in page
@@ -229,7 +229,7 @@ def test_not_like_a_run_that_is_not_here(browser, small, stranger, which):
         store=wiring.store(), nudge=NullNudge(), actor=stranger, fabric="small", text="secret", documents=(NOTES,)
     )
     named = {"unknown": str(uuid4()), "foreign": theirs.run_id, "garbage": "../../etc/passwd"}[which]
-    assert browser.get("/start", {"from": named}).status_code == 404
+    assert browser.get("/runs/start", {"from": named}).status_code == 404
     answer = send(browser, documents_of=named)
     assert answer.status_code == 404
     assert b"there is no run" in answer.content.lower()

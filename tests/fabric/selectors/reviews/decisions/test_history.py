@@ -15,8 +15,8 @@ from fabric.selectors.reviews.decisions import figures as decision_figures
 from fabric.selectors.reviews.decisions.figures import decision_figures as figures
 from fabric.selectors.reviews.decisions.figures import overdue_count
 from fabric.selectors.reviews.decisions.history import DecisionsSince, HistoryFilter, decided_page, decided_since
-from tests.fabric.decided import AT, decided, many
 from tests.fabric.selectors.overview.test_tiles import plans_of
+from tests.fabric.services.reviews.decided import AT, decided, many
 from tests.fabric.services.world import ran
 
 ANY = HistoryFilter()

@@ -33,7 +33,7 @@ from fabric.selectors.runs.export import bundle as event_export
 from fabric.selectors.runs.export.bundle import EventLines
 from tests.console.pages.runs.journals import append, every_kind, journal
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 FULL = EventFilter()
 COMPACT = EventFilter(density="compact")

@@ -18,7 +18,7 @@ from fabric.selectors.runs.story.fold import RunStory, run_story
 from fabric.selectors.runs.story.state import POINTS_MAX
 from tests.fabric.selectors.journals import T0, Teller, write
 from tests.fabric.services.world import ran
-from tests.unguarded import unguarded
+from tests.servers.unguarded import unguarded
 
 WORKER = "fan_out.0.e0.r0"
 

@@ -10,7 +10,7 @@ from fabric.services.installation.facts import InstallationFacts
 from fabric.tools.functions.named_tools import build_tools
 from fabric.tools.functions.permits import Permits
 from tests.fabric.services.fabrics.publication.test_rules import small, tool
-from tests.fabric.tools.marked import NAMED
+from tests.fabric.tools.functions.marked import NAMED
 
 WAYS = "there are: cancels, changes, drill-lookup, looks, paper-pay, paper-release, paper-reserve, pays, unasked"
 

@@ -1,4 +1,4 @@
-"""Passkeys that lie: an authenticator of the test signs what no browser would send. The truth in a browser is in tests/e2e/test_passkeys.py."""
+"""Passkeys that lie: an authenticator of the test signs what no browser would send. The truth in a browser is in tests/e2e/people/test_passkeys.py."""
 
 from __future__ import annotations
 

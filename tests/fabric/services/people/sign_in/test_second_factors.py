@@ -68,9 +68,9 @@ def test_a_second_factor_shows_who_came_by_a_link_that_another_made():
     link = login_link_for(actor=owner_actor(), name="vera")
     client = Client(HTTP_HOST="127.0.0.1")
     assert client.post("/login/link", {"token": link}).headers["Location"] == "/login/second"
-    assert client.post("/settings/security/codes").headers["Location"].startswith("/login")
+    assert client.post("/people/security/codes").headers["Location"].startswith("/login")
     client.post("/login/second", {"code": pyotp.TOTP(secret).now()})
-    assert client.post("/settings/security/codes").status_code == 200
+    assert client.post("/people/security/codes").status_code == 200
 
 
 def test_a_code_counts_once():
@@ -122,12 +122,12 @@ def test_a_recovery_code_stands_in_once_however_it_is_typed():
 
 def test_a_secret_that_another_began_with_is_not_taken():
     vera, ben = signed_in(with_password()), signed_in(with_password("ben"))
-    page = ben.get("/settings/security/app").content.decode()
+    page = ben.get("/people/security/app").content.decode()
     secret = re.search(r'class="secret">([A-Z2-7 ]+)<', page)[1].replace(" ", "")
     sent = {"secret": re.search(r'name="secret" value="([^"]+)"', page)[1], "code": pyotp.TOTP(secret).now()}
-    assert vera.post("/settings/security/app", sent).status_code == 422
+    assert vera.post("/people/security/app", sent).status_code == 422
     assert not SecondFactor.objects.exists()
-    assert ben.post("/settings/security/app", sent).status_code == 200
+    assert ben.post("/people/security/app", sent).status_code == 200
 
 
 def test_codes_are_guessed_at_only_so_often_whatever_the_address(settings):
@@ -159,17 +159,17 @@ def test_half_a_sign_in_ends_with_the_password_and_with_time(monkeypatch):
 
 def test_an_app_is_set_up_on_the_page_and_codes_are_shown_once():
     browser = signed_in(with_password())
-    page = browser.get("/settings/security/app").content.decode()
+    page = browser.get("/people/security/app").content.decode()
     secret = re.search(r'class="secret">([A-Z2-7 ]+)<', page)[1].replace(" ", "")
     signed = re.search(r'name="secret" value="([^"]+)"', page)[1]
     assert "<svg" in page
-    wrong = browser.post("/settings/security/app", {"secret": signed, "code": "000000"})
+    wrong = browser.post("/people/security/app", {"secret": signed, "code": "000000"})
     assert (wrong.status_code, SecondFactor.objects.count()) == (422, 0)
-    done = browser.post("/settings/security/app", {"secret": signed, "code": pyotp.TOTP(secret).now(), "name": "phone"})
+    done = browser.post("/people/security/app", {"secret": signed, "code": pyotp.TOTP(secret).now(), "name": "phone"})
     assert done.content.decode().count("<li><code>") == 10
-    assert "phone" in browser.get("/settings/security").content.decode()
+    assert "phone" in browser.get("/people/security").content.decode()
     assert AuditLine.objects.get(kind="factor_added").actor == "vera"
-    forged = browser.post("/settings/security/app", {"secret": signed[:-2] + "xx", "code": pyotp.TOTP(secret).now()})
+    forged = browser.post("/people/security/app", {"secret": signed[:-2] + "xx", "code": pyotp.TOTP(secret).now()})
     assert (forged.status_code, SecondFactor.objects.count()) == (422, 1)
 
 
@@ -179,8 +179,8 @@ def test_changing_factors_wants_a_fresh_sign_in():
     browser = aged(signed_in_with_code(vera))
     factor = SecondFactor.objects.get().id
     for path, given in (("remove", {"factor": factor}), ("codes", {}), ("passkey", {"state": "x", "answer": "{}"})):
-        assert browser.post(f"/settings/security/{path}", given).status_code == 403, path
-    assert browser.get("/settings/security/app").status_code == 403
+        assert browser.post(f"/people/security/{path}", given).status_code == 403, path
+    assert browser.get("/people/security/app").status_code == 403
     assert SecondFactor.objects.count() == 1
 
 
@@ -234,16 +234,14 @@ def test_where_one_is_demanded_nothing_else_is_to_be_had_before(settings):
     settings.FABRIC_SECOND_FACTOR = "required"
     owner = owner_ensure()
     browser = signed_in(owner)
-    assert browser.get("/runs").headers["Location"] == "/settings/security"
+    assert browser.get("/runs").headers["Location"] == "/people/security"
     assert browser.get("/api/v1/runs").status_code == 403
-    assert browser.post("/settings/members/invite", {"roles": ["viewer"]}).status_code == 403
-    assert "This installation requires a second factor" in browser.get("/settings/security").content.decode()
-    page = browser.get("/settings/security/app").content.decode()
+    assert browser.post("/people/members/invite", {"roles": ["viewer"]}).status_code == 403
+    assert "This installation requires a second factor" in browser.get("/people/security").content.decode()
+    page = browser.get("/people/security/app").content.decode()
     secret = re.search(r'class="secret">([A-Z2-7 ]+)<', page)[1].replace(" ", "")
     signed = re.search(r'name="secret" value="([^"]+)"', page)[1]
-    assert (
-        browser.post("/settings/security/app", {"secret": signed, "code": pyotp.TOTP(secret).now()}).status_code == 200
-    )
+    assert browser.post("/people/security/app", {"secret": signed, "code": pyotp.TOTP(secret).now()}).status_code == 200
     assert browser.get("/runs").status_code == 200
 
 
@@ -256,5 +254,5 @@ def test_where_one_is_demanded_an_owner_has_one_first(settings):
     with_app(owner_ensure())
     client = Client(HTTP_HOST="127.0.0.1")
     assert enter(client).status_code == 302
-    assert client.get("/runs").headers["Location"] == "/settings/security"
+    assert client.get("/runs").headers["Location"] == "/people/security"
     assert not SecondFactor.objects.filter(user=vera).exists()

@@ -55,13 +55,13 @@ def test_the_bounds_of_this_moment_hold_for_sign_ins_of_before(settings):
 def test_a_page_that_asks_by_itself_keeps_no_sign_in_alive():
     browser = browser_of(member("vera"))
     aged(seen_at=7)
-    assert browser.get("/frame?at=runs").status_code == 200
+    assert browser.get("/shell/frame?at=runs").status_code == 200
     assert browser.get("/runs/news").status_code == 200
     before = SignIn.objects.get().seen_at
     assert browser.get("/runs").status_code == 200
     assert SignIn.objects.get().seen_at > before
     aged(seen_at=8)
-    assert browser.get("/frame?at=runs").status_code == 302
+    assert browser.get("/shell/frame?at=runs").status_code == 302
 
 
 def test_a_session_that_names_no_sign_in_lets_nobody_in():
@@ -81,8 +81,8 @@ def test_a_sign_in_is_its_persons_alone():
 def test_one_is_ended_and_the_others_go_on():
     vera = member("vera")
     here, there = browser_of(vera), browser_of(vera)
-    answer = here.post("/settings/security/end", {"sign_in": there.session["mark"]})
-    assert answer.headers["Location"] == "/settings/security"
+    answer = here.post("/people/security/end", {"sign_in": there.session["mark"]})
+    assert answer.headers["Location"] == "/people/security"
     assert there.get("/runs").status_code == 302
     assert here.get("/runs").status_code == 200
 
@@ -90,14 +90,14 @@ def test_one_is_ended_and_the_others_go_on():
 def test_all_are_ended_this_one_too():
     vera, ben = member("vera"), member("ben")
     here, there, bens = browser_of(vera), browser_of(vera), browser_of(ben)
-    assert here.post("/settings/security/end", {"sign_in": "all"}).headers["Location"] == "/login"
+    assert here.post("/people/security/end", {"sign_in": "all"}).headers["Location"] == "/login"
     assert [one.get("/runs").status_code for one in (here, there, bens)] == [302, 302, 200]
 
 
 def test_anothers_is_not_ended_by_its_name():
     vera, ben = member("vera"), member("ben")
     here, bens = browser_of(vera), browser_of(ben)
-    here.post("/settings/security/end", {"sign_in": bens.session["mark"]})
+    here.post("/people/security/end", {"sign_in": bens.session["mark"]})
     assert bens.get("/runs").status_code == 200
 
 
@@ -130,6 +130,6 @@ def test_another_password_ends_the_others_and_the_list_has_one():
     here, there = browser_of(vera), browser_of(vera)
     new = "four new words without any sense"
     chosen = {"old": "six dull words beside the sea", "password": new, "again": new}
-    assert here.post("/settings/account", chosen).status_code == 302
+    assert here.post("/people/account", chosen).status_code == 302
     assert [one.get("/runs").status_code for one in (here, there)] == [200, 302]
     assert [one.id for one in list_sign_ins(vera)] == [here.session["mark"]]

@@ -1,0 +1,1 @@
+"""Members look up which protection answers which class of failures."""

@@ -1,0 +1,106 @@
+// The page of one review. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
+// fields, and what was written is not lost by a stray click.
+import { heard, look, paused } from "../shell/badge.js";
+
+const WAIT_MS = 300;
+
+let timer = 0;
+
+const form = () => document.getElementById("decision");
+
+// Picking an answer by its key leads to where it is written: a click that no pointer made, on the label itself, is a key's.
+document.addEventListener("click", (event) => {
+  const label = event.target.closest?.("[data-press^=verb-]");
+  if (label && event.target === label && event.detail === 0) setTimeout(lead, 0, label.querySelector("input")?.value);
+});
+
+const FIRST = { edit: "#edit .input, #edit input:not([type=hidden])", approve: "#cap_usd" };
+
+function lead(verb) {
+  const field = (FIRST[verb] && form().querySelector(FIRST[verb])) || document.getElementById("message");
+  field.focus();
+  field.scrollIntoView({ block: "nearest" });
+}
+
+// -- what changes ------------------------------------------------------------------------------------------------------
+
+document.addEventListener("input", (event) => {
+  const edit = event.target.closest?.("#edit[data-changes]");
+  if (!edit) return;
+  mark(event.target);
+  clearTimeout(timer);
+  timer = setTimeout(compare, WAIT_MS);
+});
+
+function mark(field) {
+  if (!("was" in field.dataset)) return;
+  const now = field.type === "checkbox" ? String(field.checked) : field.value;
+  field.classList.toggle("changed", now !== field.dataset.was);
+}
+
+function compare() {
+  const edit = document.querySelector("#edit[data-changes]");
+  if (edit) htmx.ajax("POST", edit.dataset.changes, { source: form(), target: "#changes", swap: "outerHTML" });
+}
+
+// -- rows --------------------------------------------------------------------------------------------------------------
+
+// After an item was added, moved or taken away, whoever works by keys goes on where it stands now.
+let pressed = null;
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("#edit button[name=do]");
+  if (button) pressed = button.value.split(" ");
+});
+
+const STEPS = { up: -1, down: 1 };
+
+function follow(event) {
+  // The comparison comes back by itself, perhaps before the items do.
+  if (!pressed || event.detail.ctx?.target?.id === "changes") return;
+  const [act, path] = pressed;
+  pressed = null;
+  const [, list, at] = STEPS[act] || act === "remove" ? /^(.*)\.(\d+)$/.exec(path) : [path, path];
+  const button = (way, place) => document.getElementById(`${way}.${list}.${place}`);
+  const add = document.getElementById(`add.${list}`);
+  const items = document.querySelectorAll(`[id="n.${list}"] > .nest-items > [data-item]`);
+  const place = Number(at) + STEPS[act];
+  const added = items[items.length - 1]?.querySelector(".input, input[type=checkbox]");
+  const moved = act === "up" ? button("up", place) ?? button("down", place) : button("down", place) ?? button("up", place);
+  ({ add: added, up: moved, down: moved }[act] ?? (add?.disabled ? null : add))?.focus();
+}
+document.addEventListener("htmx:after:swap", follow);
+
+// -- what comes back ---------------------------------------------------------------------------------------------------
+
+// The page after a refusal says why, first of all.
+let seen = document.getElementById("review");
+document.addEventListener("htmx:after:swap", () => {
+  const now = document.getElementById("review");
+  if (now === seen) return; // A part of it was brought up to date, and whoever writes goes on writing.
+  seen = now;
+  fold();
+  (document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said"))?.focus();
+});
+
+// On a phone the queue stands below the review, folded.
+function fold() {
+  const queue = document.getElementById("review-queue");
+  if (queue && matchMedia("(max-width: 860px)").matches) queue.open = false;
+}
+fold();
+
+// The sign of life that the page gives every few seconds brings who has the review: then what stands here is true as of now.
+function told() {
+  const badge = document.getElementById("live");
+  const hand = document.getElementById("hand");
+  if (!badge || !hand || paused()) return;
+  heard(Number(hand.dataset.at));
+  badge.dataset.at = hand.dataset.at;
+  look(badge, "live");
+}
+
+document.addEventListener("htmx:after:swap", told);
+told();
+for (const event of ["htmx:error", "htmx:response:error"]) {
+  document.addEventListener(event, ({ detail }) => detail.ctx?.sourceElement?.id === "beat" && look(document.getElementById("live"), "stale"));
+}
