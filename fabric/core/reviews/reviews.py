@@ -48,7 +48,7 @@ VERBS: Mapping[Item, tuple[str, ...]] = {
 by test.
 """
 NEVER_LATE = frozenset({"follow_up", "quarantine"})
-"""Kinds of item that do not expire, so that an answer counts whenever it comes."""
+"""Kinds of review that do not expire, so that an answer counts whenever it comes."""
 
 
 def find_scope(failure: Failure, work: Work) -> str:

@@ -71,7 +71,7 @@ class TestWhoMay:
     def test_those_who_are_not_asked_are_told_who_is(self, decide, actor, item):
         error = refused(decide, item, actor=replace(actor, name="ben", roles=frozenset({"viewer"})))
         assert (error.code, error.field) == ("forbidden", "actor")
-        assert f"item {item.id}: ben is not asked: this is for " in error.message
+        assert f"review {item.id}: ben is not asked: this is for " in error.message
 
     @pytest.mark.parametrize("column", ["barred", "agreed", "proposed_by"])
     def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, actor, column):
@@ -127,7 +127,7 @@ class TestClaims:
         review_claim(actor=ana, review_id=item.id)
         error = refused(decide, item)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "ana has claimed item " in error.message
+        assert "ana has claimed review " in error.message
 
     def test_a_lease_that_has_lapsed_hinders_nobody(self, decide, ana, item):
         review_claim(actor=ana, review_id=item.id)
@@ -146,7 +146,7 @@ class TestClaims:
         review_release(actor=ana, review_id=item.id, lease=others)
         error = refused(decide, item, assignment_lease=lease)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "you have lost the assignment of item" in error.message
+        assert "you have lost the assignment of review" in error.message
         assert decide(item).created
 
 

@@ -88,7 +88,7 @@ class TestClaiming:
         review_claim(actor=ana, review_id=item.id)
         error = refused(review_claim, actor=actor, review_id=item.id)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "ana has claimed item " in error.message
+        assert "ana has claimed review " in error.message
         assert find_assignment(actor, item.id).holder == "ana"
 
     def test_what_has_lapsed_is_taken_over_and_says_from_whom(self, actor, ana, item):

@@ -28,7 +28,7 @@ def item(actor, doubtful) -> ReviewView:
 
 @pytest.fixture
 def decide(store, nudge, actor, item):
-    """Answers the item; keywords change how."""
+    """Answers the review; keywords change how."""
 
     def decided(**changes):
         asked = {
@@ -95,7 +95,7 @@ def test_another_answer_meanwhile_is_told_who_was_first(decide, item, actor):
     for changes in ({"verb": "reject"}, {"actor": replace(actor, name="rosa")}):
         error = refused(decide, **changes)
         assert error.code == "conflict"
-        assert f"item {item.id} was answered by owner at 20" in error.message
+        assert f"review {item.id} was answered by owner at 20" in error.message
         assert ": approve; owner can undo it until 20" in error.message
     assert len(waiting_inputs(item)) == 1
 
@@ -105,7 +105,7 @@ def test_what_is_answered_stays_answered(decide, actor, item):
     Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()
     error = refused(decide, verb="reject")
     assert error.code == "conflict"
-    assert f"item {item.id} was answered by owner at 20" in error.message
+    assert f"review {item.id} was answered by owner at 20" in error.message
 
 
 def test_a_review_that_was_withdrawn_says_so(decide, actor, item, store, nudge):
@@ -122,8 +122,8 @@ def test_a_review_that_was_withdrawn_says_so(decide, actor, item, store, nudge):
     [
         ({"verb": ""}, "invalid", "verb", "possible are: approve, edit, respond, reject"),
         ({"digest": "0" * 32}, "conflict", "digest", "nothing was shown under that digest"),
-        ({"review_id": "nothing"}, "not_found", "review", "there is no item 'nothing'"),
-        ({"review_id": "\0"}, "not_found", "review", "there is no item"),
+        ({"review_id": "nothing"}, "not_found", "review", "there is no review 'nothing'"),
+        ({"review_id": "\0"}, "not_found", "review", "there is no review"),
         ({"message": "x" * 4_001}, "too_large", "message", "4,001 characters; at most 4,000"),
     ],
 )

@@ -60,7 +60,7 @@ def refused(service, **given) -> Refused:
 
 
 def is_late(refusal: Refused, item) -> bool:
-    said = f"item {item.id} was due at 20"
+    said = f"review {item.id} was due at 20"
     return refusal.message.startswith(said) and "an answer comes too late: rejected by the system" in refusal.message
 
 
@@ -172,7 +172,7 @@ def answered(store, nudge, actor):
 def who_answered(sentence: str, item) -> bool:
     until = Inbox.objects.get(input_id=input_id(item.id, 0)).visible_at
     undo = f"approve; owner can undo it until {instant_exact(until)}, then its run takes it"
-    return f"item {item.id} was answered by owner at 20" in sentence and undo in sentence
+    return f"review {item.id} was answered by owner at 20" in sentence and undo in sentence
 
 
 def test_while_an_answer_can_be_undone_everybody_is_told_so_and_not_that_it_is_too_late(store, nudge, actor, answered):
