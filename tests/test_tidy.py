@@ -292,6 +292,15 @@ def test_no_static_file_is_fetched_from_elsewhere():
     assert grep(r"url\(\s*[\"']?(?:https?:)?//|@import\s", *files) == []
 
 
+COUNTED = {ROOT / "templates/drafts/head.html", ROOT / "templates/drafts/page.html"}
+"""Pages with the age of a draft, which a script counts."""
+
+
+def test_pages_write_instants_by_one_tag():
+    pages = {*(ROOT / "templates").rglob("*.html")} - COUNTED
+    assert grep(r"\|(?:date|time):", *pages) == [], "write {% instant AT 'full' %}"
+
+
 @pytest.mark.django_db
 def test_the_migrations_say_what_the_models_say():
     call_command("makemigrations", check=True, dry_run=True, verbosity=1)
