@@ -203,15 +203,20 @@ def test_each_exception_is_needed():
 
 
 LABEL = re.compile(
-    r"<(h[1-6]|th|dt|label|legend|summary|option)\b[^>]*>\s*(?:\{% icon [^%]*%\})?\s*"
-    r"((?:Who|Whoever|Whose|What|Whatever|Whether)\b[^<{]*)"
+    r"<(h[1-6]|th|dt|label|legend|summary|option|caption)\b[^>]*>(?P<element>.*?)</\1>"
+    r"|class=\"sub\">(?P<beside>.*?)</span>|(?:aria-label|title)=\"(?P<attribute>[^\"]*)\"",
+    re.DOTALL,
 )
+PART = re.compile(r"<[^>]*>|\{%.*?%\}", re.DOTALL)
+ASKS = re.compile(r"(?:who|whoever|whose|what|whatever|whether)\b", re.IGNORECASE)
 PRIVATE = re.compile(r"(?:>|%\}|\}\})[^<>{}]*\b(nobody|somebody|whoever|anybody)\b", re.IGNORECASE)
 
 
 def private_words(source: str) -> list[str]:
     """The labels of a template that begin with a question word, and its words for persons without a role."""
-    return [found[2].strip() for found in LABEL.finditer(source)] + [found[1] for found in PRIVATE.finditer(source)]
+    labels = [found["element"] or found["beside"] or found["attribute"] or "" for found in LABEL.finditer(source)]
+    asking = [part.strip() for label in labels for part in PART.split(label) if ASKS.match(part.strip())]
+    return asking + [found[1] for found in PRIVATE.finditer(source)]
 
 
 def test_each_label_of_a_page_names_its_thing():
@@ -223,7 +228,15 @@ def test_each_label_of_a_page_names_its_thing():
 
 @pytest.mark.parametrize(
     "source",
-    ["<h2 id='h'>What changes</h2>", '<th scope="col">Whose</th>', "<p>{{ name }} and nobody else</p>"],
+    [
+        "<h2 id='h'>What changes</h2>",
+        '<th scope="col">Whose</th>',
+        "<p>{{ name }} and nobody else</p>",
+        "<h2>{% if done %}Reason{% else %}What is stuck{% endif %}</h2>",
+        "<h2>Limits <span>{% if trip %}what fired{% endif %} first</span></h2>",
+        '<h2>Fabric</h2><span class="sub">what it is for</span>',
+        '<ul aria-label="What is shown"></ul>',
+    ],
 )
 def test_a_label_that_asks_is_found(source):
     assert private_words(source)

@@ -192,7 +192,7 @@ def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
     if pace is None or state.approved:
         return None
     compared = (
-        "what its fabric allows"
+        "the rate that its fabric allows"
         if pace.against == "configured"
         else f"{policy.cost_velocity.times_usual:g} times what is usual"
     )
