@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from console.site.errors.problems import Problem
-from console.site.requests.body_limit import NOBODY_MAX, UNASKED_MAX, BodyLimit
+from console.site.requests.body_limit import UNASKED_MAX, UNKNOWN_SENDER_MAX, BodyLimit
 
 LIMIT = 1000
 
@@ -58,7 +58,7 @@ def test_nobody_gets_a_megabyte_and_somebody_all(declared):
     chunks = [b"x" * MEGABYTE] * 3
     assert post(chunks, declared=declared, limit=None, who=saying(True)) == (200, b"ok", 3 * MEGABYTE)
     status, body, got = post(chunks, declared=declared, limit=None, who=saying(False))
-    assert (status, got <= NOBODY_MAX) == (401, True)
+    assert (status, got <= UNKNOWN_SENDER_MAX) == (401, True)
     assert body.startswith(b"Requests of more than 1 MB need a sign-in or a token")
 
 
