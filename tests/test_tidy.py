@@ -111,6 +111,21 @@ def test_docstrings_of_the_product_have_subjects():
     assert found == []
 
 
+WORDS_MAX = 20
+FIRST = re.compile(r"(?<=[.!?])\s|\n\s*\n")
+"""End of the first sentence of a docstring."""
+
+
+def test_first_sentences_of_docstrings_have_20_words_at_most():
+    found = [
+        f"{path}:{line}: {count} words"
+        for path in python_files("fabric", "simulator", "console")
+        for line, text in docstrings(path)
+        if (count := len(FIRST.split(text, maxsplit=1)[0].split())) > WORDS_MAX
+    ]
+    assert found == [], "make two sentences of it"
+
+
 LINE_MAX = 120
 UNFOLDED = ("console/editor", "console/forms")
 """Folders whose prose is not folded yet."""

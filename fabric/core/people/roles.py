@@ -126,7 +126,7 @@ _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
 
 
 def is_place(text: str) -> bool:
-    """Return True for a fabric's name, or a folder: the beginning of names up to a - or _, and ``*``."""
+    """Return True for a fabric's name, or a folder. A folder is the beginning of names up to a - or _, and ``*``."""
     return _place.fullmatch(text) is not None
 
 

@@ -70,7 +70,7 @@ __all__ = [
 
 UNDO_S_MAX = 60.0
 TRIES = 5
-"""Largest number of tries of an answer that met another one which was then taken back, or refused by the run."""
+"""Largest number of tries of an answer that met another one. The other was then undone, or refused by the run."""
 BUSY = "review {} is being answered by others at this moment; look at it again"
 
 
