@@ -253,7 +253,7 @@ def test_no_custom_django_signals():
     assert grep(pattern, *python_files("fabric", "simulator", "console")) == []
 
 
-def test_no_file_names_a_place_on_somebodys_machine():
+def test_no_file_names_a_place_on_a_developers_machine():
     home = r"(?<![\w.])/(?:home|Users|root|work)/[\w.-]"
     recorded = ROOT / "tests" / "data" / "traces"  # Runs of others, word for word.
     ours = (path for path in tracked_files() if is_text(path) and path != Path(__file__) and path.parent != recorded)

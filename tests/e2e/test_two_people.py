@@ -125,7 +125,7 @@ def test_a_call_that_waits_for_two_is_made_once_and_by_neither_alone(people, ins
     ana.locator("#message").fill("And again.")
     ana.keyboard.press("Control+Enter")
     ana.locator("#review-said").wait_for()
-    assert till.received == [], "one person alone pays nobody"
+    assert till.received == [], "one person alone pays nothing"
     decided(ben, review, "approve", "I looked at the invoice.")
     owner.goto(f"/runs/{run_id}")
     owner.locator("#live[data-live=ended]").wait_for()

@@ -97,7 +97,7 @@ def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(inst
     assert last(done)["state"] == "completed"
 
 
-def test_wait_stays_until_somebody_decides_in_another_process(installation):
+def test_wait_stays_until_a_person_decides_in_another_process(installation):
     waiting = installation.start("run", "doubtful", "--input", "Well?", "--wait", "--json")
     assert waiting.stderr is not None
     item = waiting.stderr.readline().split()[1]

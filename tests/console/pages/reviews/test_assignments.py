@@ -75,7 +75,7 @@ def test_without_a_script_it_is_a_page(browser, doubt):
     assert "Claimed by you" in text_of(browser.get(f"/reviews/{doubt.id}"))
 
 
-def test_in_somebody_elses_hand_it_is_not_answered_and_the_page_says_whose(browser, ana, doubt):
+def test_in_another_persons_hand_it_is_not_answered_and_the_page_says_whose(browser, ana, doubt):
     post(ana, doubt, "claim")
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "Claimed by ana" in said

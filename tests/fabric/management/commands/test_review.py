@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
     assert len(done.err.splitlines()) == 1
 
 
-def test_in_somebody_elses_hand_it_is_neither_claimed_nor_decided(item, ana):
+def test_in_another_persons_hand_it_is_neither_claimed_nor_decided(item, ana):
     Review.objects.update(barred="\ncleo\n")  # A third person started it, so that both may answer.
     review_claim(actor=ana, review_id=item.id)
     for words in (("review", "claim", item.id), ("decide", item.id, "approve", "--digest", item.digest)):

@@ -136,13 +136,13 @@ def test_what_is_refused(decide, item, nudge, changes, code, field, said):
 
 
 @pytest.mark.parametrize(("kind", "name"), [("service", "robot"), ("system", "engine"), ("person", "system")])
-def test_only_people_decide_and_nobody_in_the_systems_name(decide, actor, item, kind, name):
+def test_only_people_decide_and_none_in_the_systems_name(decide, actor, item, kind, name):
     error = refused(decide, actor=replace(actor, kind=kind, name=name))
     assert error.code == "forbidden"
     assert waiting_inputs(item) == []
 
 
-def test_nobody_answers_for_another_workspace(decide, item, stranger):
+def test_no_person_answers_for_another_workspace(decide, item, stranger):
     assert refused(decide, actor=stranger).code == "not_found"
     outsider = Actor(name="owner", workspace_id="nowhere")
     assert refused(decide, actor=outsider).code == "not_found"

@@ -54,7 +54,7 @@ def untouched(follow_up):
     assert [one.id for one in Run.objects.all()] == [follow_up.run_id]
 
 
-def test_it_waits_for_nobody_and_is_listed_until_it_is_closed(actor, follow_up, close):
+def test_it_waits_for_no_run_and_is_listed_until_it_is_closed(actor, follow_up, close):
     before = run_get(actor, follow_up.run_id)
     assert (list_open_reviews(actor), listed(actor, Tab.OPEN), listed(actor)) == ([], [], [follow_up.id])
     closed = close(note="  Called the provider.\x00 ")
@@ -153,7 +153,7 @@ class TestWithAFork:
             fork(**({"note": "Again."} | given))
         untouched(follow_up)
 
-    def test_whoever_may_not_start_runs_does_not_by_a_follow_up(self, actor, follow_up, fork, close):
+    def test_a_member_who_may_not_start_runs_does_not_by_a_follow_up(self, actor, follow_up, fork, close):
         Review.objects.update(asked="\nreviewer\n")
         member("ben", "reviewer")
         ben = replace(actor, name="ben", roles=frozenset({"reviewer"}))
