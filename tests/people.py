@@ -17,7 +17,7 @@ from fabric.services.actors import find_actor, login_link_create, owner_actor, o
 from fabric.services.people.tokens import token_create
 
 UNTIL_NOW = ("editor", "reviewer")
-"""What anybody could do before there were roles: what a colleague in a test can, where it says nothing else."""
+"""Roles of a colleague in a test by default: all that members had before there were roles."""
 
 
 def member(name: str, *roles: str, service: bool = False, is_active: bool = True, is_staff: bool = False) -> User:

@@ -66,8 +66,8 @@ NIGHTLY = {
     "tests/simulator/drills/test_conductor.py::test_a_real_worker_*(sqlite)": "on PostgreSQL it is in `full`",
     "tests/simulator/drills/live/test_cells.py::test_one_that_passes_a_cap_*(cost)": "with the cap of time it is in `full`",
     "tests/simulator/drills/live/test_cells.py::test_where_the_worker_is_killed_*(postgresql)": "on SQLite it is in `full`",
-    "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the tier that everybody starts in is in `full`",
-    "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the tier that everybody starts in is in `full`",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(batch)": "the default tier is in `full`",
+    "tests/simulator/scoreboard/test_scoreboard.py::*(high_stakes)": "the default tier is in `full`",
     "tests/console/api/openapi/test_any_request.py::*": "each operation by its own example: `tests/console/api/openapi/test_docs.py`",
 }
 """Tests that only `nightly` has: patterns of names, round brackets for square ones, and the tests of `full` that are like them."""

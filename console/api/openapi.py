@@ -285,7 +285,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("getDraft", 404): "The caller has no draft of that fabric.",
     ("getFabricYaml", 200): "The YAML.",
     ("getFabricYaml", 404): "There is no such fabric or revision.",
-    ("compareRevisions", 200): "What differs.",
+    ("compareRevisions", 200): "The differences.",
     ("compareRevisions", 404): "There is no such fabric or revision.",
     ("getFabricSchema", 200): "The schema.",
     ("getCostPerSuccess", 200): "Cost of a success.",

@@ -36,7 +36,7 @@ def readable(topology: JSON, agents: frozenset[str]) -> tuple[TopologySpec | Non
         except ValidationError as error:
             found = list_problems(error, root, ("topology",))
         else:
-            found = list(_nobody(read, agents))
+            found = list(_find_unknown_agents(read, agents))
             if not found:
                 return read, said
         if not _cut(root, found, said):
@@ -44,7 +44,7 @@ def readable(topology: JSON, agents: frozenset[str]) -> tuple[TopologySpec | Non
     return None, []
 
 
-def _nobody(read: TopologySpec, agents: frozenset[str]) -> Iterator[FabricProblem]:
+def _find_unknown_agents(read: TopologySpec, agents: frozenset[str]) -> Iterator[FabricProblem]:
     """The roles of agents that there are not."""
     for field, name in read.roles().items():
         if name not in agents:

@@ -93,11 +93,13 @@ def moment(micros: int) -> datetime:
 
 
 @register.simple_tag
-def instant(micros: int | None, style: str = "time") -> SafeString:
-    """Return a time element. ``style``: ``time`` (with tenths), ``minute``, or ``full`` (with the date)."""
-    if not micros:
+def instant(when: int | datetime | None, style: str = "time") -> SafeString:
+    """Return a time element of an instant, UTC. A number is microseconds since the epoch. ``style``: ``time`` (with
+    tenths), ``minute``, or ``full`` (with the date).
+    """
+    if not when:
         return format_html("{}", "–")
-    at = moment(micros)
+    at = when if isinstance(when, datetime) else moment(when)
     day, clock = f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}"
     shown = {"time": f"{clock}.{at.microsecond // 100_000}", "minute": clock[:5], "full": f"{day} {clock}"}[style]
     iso = at.isoformat(timespec="milliseconds")[: -len("+00:00")]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
+from console.templatetags.chains import end_words, link_words, split_chain
 from console.templatetags.marks import FAILURES, STATES, TIERS
 from console.words.decision_table import ICONS
 from fabric.core.spec.policies.decision_table import Reaction
@@ -78,8 +79,6 @@ def cell_words(seen: DrillView) -> str:
 # -- expected against observed -----------------------------------------------------------------------------------------
 
 Same = Literal["same", "deviates", "missing", "extra"]
-SEPARATOR, NOTHING = " > ", "nothing decided"
-"""Text of ``expectation.Chain``: its separator, and its word for an empty chain."""
 LINES: Mapping[Same, tuple[str, str, str]] = {
     "same": ("Same", "ok", "check"),
     "deviates": ("Deviates", "danger", "alert"),
@@ -142,21 +141,17 @@ def _how(expected: ChainStep | None, observed: ChainStep | None) -> Same:
 
 def list_steps(chain: str) -> list[ChainStep]:
     """Return the steps of ``retry > surface > failed``. Empty: the text does not end in a state of a run."""
-    *links, state = chain.split(SEPARATOR)
-    if not links or state not in STATES:
+    links, state = split_chain(chain)
+    if not state:
         return []
-    word, _, icon = STATES[state]
-    return [*(step_words(link) for link in links if link != NOTHING), ChainStep(f"run {word.lower()}", icon, True)]
+    return [*map(step_words, links), ChainStep(end_words(state), STATES[state][2], True)]
 
 
 def step_words(link: str) -> ChainStep:
     """Return a link of a chain in words, from the text of ``expectation.Link``."""
-    skipped = link.startswith("skips ")
-    reaction = link.removeprefix("skips ")
-    known = reaction in set(Reaction)
-    icon = "never" if skipped or not known else ICONS[Reaction(reaction)]
-    words = reaction.replace("_", " ")
-    return ChainStep(f"{words}, skipped" if skipped else words, icon, False)
+    # The text of a skipped link is no reaction.
+    icon = ICONS[Reaction(link)] if link in set(Reaction) else "never"
+    return ChainStep(link_words(link), icon, False)
 
 
 WORDS: Mapping[str, tuple[str, str, str]] = {

@@ -208,7 +208,7 @@ def _list_earlier_checks(spec: FabricSpec, stage: Stage) -> Iterator[str]:
     yield f"policy: entering is permitted by the fabric's policies ({names})" if names else NO_POLICY
     yield "budget: something is left of it"
     if stage is not Stage.PLAN:
-        yield "what the stage before must have passed on"
+        yield "stage: the one before passed on its result"
 
 
 NO_POLICY = "policy: none, so nothing is denied"

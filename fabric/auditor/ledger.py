@@ -40,9 +40,11 @@ class Ledger:
     rows: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Decisions by row and what they were about: a branch of a stage, or a stage."""
     returned: dict[str, int] = field(default_factory=dict)
-    """By step at work: how often a tool's error had come, since the last decision and since a person spoke of it."""
+    """By step at work: times that a tool's error came. It counts since the last decision and since a person spoke of
+    it.
+    """
     excused: dict[str, int] = field(default_factory=dict)
-    """By step at work: how often a tool's error had come that a person had spoken of, since the last decision."""
+    """By step at work: times that a tool's error came after a person spoke of it. It counts since the last decision."""
     hops: int = 0
     """Handovers of the run."""
     visits: Counter[str] = field(default_factory=Counter)

@@ -18,11 +18,14 @@ from fabric.core.values.units import US
 UNITS = 1_000
 """Thousandths of a retry token."""
 FLOOR_S, SHARE = 2.0, 0.1
-"""An attempt needs the greater of so many seconds and this share of its time, and never more than its time."""
+"""Least time of an attempt: the greater of so many seconds and this share of its time. It is never more than its time.
+"""
 TAKES_NO_TOKEN = ("breaker", "named")
 """Sources of a wait that takes no retry token."""
 SLACK_S = 1.0
-"""A fact is no older than the one before it, so its instant may lie a little after the one that was refusal."""
+"""Largest distance of a refusal from its fact. A fact is no older than the one before it, so its instant may lie a
+little later.
+"""
 Scheduled = ev.RetryScheduled | ev.NodeRetryScheduled
 
 

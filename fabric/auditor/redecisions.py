@@ -26,7 +26,7 @@ from fabric.core.values.frozen import replace
 from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 
 NO_FAILURE = "no failure"
-"""The draft's word for a failure that came back often enough for the rules of then, and not for its own."""
+"""The draft's word for a failure that came back too often for the earlier rules, and not for its own."""
 NO_TEAM = "the draft has no worker that runs this topology of its own"
 
 

@@ -225,7 +225,7 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     "simulate": MEASURES,
     "simulate_endpoint": MEASURES,
     "drill": (Act.DRILLS_ASKED, Act.DRILLS_STOPPED, Act.FABRIC_WITHDRAWN),
-    "drill_batch": "a worker's process plays what somebody asked for, which is recorded",
+    "drill_batch": "a worker plays a drill; the request for it is recorded",
     "drill_stop": (Act.DRILL_STOP_PULLED, Act.DRILL_STOP_RELEASED),
     "scenario": (Act.SCENARIO_SAVED, Act.SCENARIO_CHANGED, Act.SCENARIO_DELETED, Act.DRILLS_ASKED),
 }  # fmt: skip

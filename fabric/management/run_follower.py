@@ -44,7 +44,7 @@ class Following:
     say: Say = silent
     wait: bool = False
     answered: frozenset[str] = frozenset()
-    """Items that were answered from here: following does not end with them before the run has taken the answer."""
+    """Reviews that were answered from here: following does not end with them before the run has taken the answer."""
     asked: Callable[[ReviewView], None] | None = None
     """Called once for each new review while waiting."""
     seq: int = 0

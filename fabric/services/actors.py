@@ -30,7 +30,7 @@ LOOKS_ON: Mapping[Right, Role] = {
     Right.AUDIT: Role.AUDITOR,
     Right.REVEAL: Role.SAFETY,
 }
-"""Role with which a member looks at runs of drills, by the right to see more than everybody."""
+"""Role with which a member looks at runs of drills, by the right to see more than other members."""
 OWNER_ROLES = frozenset(str(role) for role in Role)
 """Roles of the owner of an installation: all of them, so this member may do everything and answer every review."""
 LOGIN_LINK_S = 3_600

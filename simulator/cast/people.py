@@ -6,7 +6,7 @@ import json
 from random import Random
 
 from fabric.core.people.roles import Role, write_roles
-from fabric.core.reviews.consequences import NOBODY_LETS_IT
+from fabric.core.reviews.consequences import POLL_EXPIRY
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from fabric.runtime.ports.batch_parts import ReviewChange
@@ -41,7 +41,7 @@ def is_by_rule(change: ReviewChange) -> bool:
 
 def goes_on_unheard(change: ReviewChange) -> bool:
     """Return True if silence takes the run to its ladder's next rung."""
-    return bool(json.loads(change.content).get("expiry") == NOBODY_LETS_IT)
+    return bool(json.loads(change.content).get("expiry") == POLL_EXPIRY)
 
 
 def replacing_tool(change: ReviewChange, number: int) -> str:

@@ -158,7 +158,7 @@ def none_that_changed_the_world_is_tried_again(seen: WatchedRun, event: Event, f
 
 
 @register_check("mutation_intended")
-def nobody_else_has_the_key(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
+def keys_are_unique(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
     """A key that stands, or was undone, in one run is used by no other run of the family.
 
     A run's own memories are excepted.

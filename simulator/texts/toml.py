@@ -20,7 +20,7 @@ PARTS_MAX = 8
 DEPTH_MAX = 8
 """Largest depth of nested lists and tables in one value."""
 MARKS_MAX = 20_000
-"""Number of dots, equals signs, commas and opening brackets outside texts: about one for each value or part of a
+"""Number of dots, equals signs, commas and opening brackets outside texts. It is about one for each value or part of a
 key.
 """
 WORD_CHARS_MAX = 200

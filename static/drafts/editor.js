@@ -1,14 +1,14 @@
 // The editor of fabrics. Everything works without it: each form can be sent by its button; here it is sent while one types.
 import "./merged.js";
 
-// A name is sent when it is whole: whoever names it goes with it, letter by letter would be a wild chase.
+// A name is sent when it is complete, because all places that use it change with it.
 document.addEventListener("input", (event) => event.target.matches?.("[data-late]") && event.stopPropagation(), true);
 
 // -- focus stays where it was when fields are drawn anew -------------------------------------------------------------
 
 let held = "";
-let unfolded = []; // What was opened by hand stays open.
-let listed = 0; // How many things a list has that one is added to: the new one gets the focus.
+let unfolded = []; // Parts that the author opened stay open.
+let listed = 0; // Length of the list before an addition: the new entry gets the focus.
 document.addEventListener("htmx:before:swap", () => {
   const active = document.activeElement;
   held = active && document.getElementById("editor")?.contains(active) ? active.id : "";
@@ -27,7 +27,7 @@ document.addEventListener("htmx:after:swap", () => {
   toTarget(false);
 });
 
-// The things of the list whose button was pressed last.
+// Return the entries of the list whose button was pressed last.
 function added() {
   const path = held.startsWith("add.") ? held.slice(4) : "";
   const within = (one) => /^\d+$/.test(one.dataset.item.slice(path.length + 1));
@@ -59,7 +59,7 @@ function problems() {
 }
 
 function next(back) {
-  // A refusal is the first of them: what one wrote waits for its answer.
+  // A refusal comes first: the author's text waits for an answer to it.
   const question = document.getElementById("draft-said");
   if (question && !question.contains(document.activeElement)) return toQuestion(question);
   const found = problems();
@@ -74,7 +74,7 @@ function toQuestion(question) {
   (question.querySelector("#keep-mine") ?? question).focus({ preventScroll: true });
 }
 
-// What the badge says leads to it.
+// The badge links to the problem.
 document.addEventListener("click", (event) => {
   const question = event.target.closest?.("#saved a") && document.getElementById("draft-said");
   if (!question) return;
@@ -136,7 +136,7 @@ document.addEventListener("keydown", (event) => {
 
 // -- to publication ----------------------------------------------------------------------------------------------------
 
-// What was typed last is saved first: the page of what would be published shows the draft as the server has it.
+// The last input is saved first: the page that publishes shows the draft of the server.
 let leaving = false;
 function publish(event) {
   const form = document.getElementById("draft-form");
@@ -155,7 +155,7 @@ document.addEventListener("htmx:after:swap", () => {
   if (!document.getElementById("draft-said")) location.assign(document.getElementById("to-publish").href);
 });
 
-// In a field the browser's own undo is what one means.
+// In a field, the browser's own undo applies.
 function typing(target) {
   return target.matches?.("input[type=text], textarea");
 }
@@ -194,7 +194,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-let moved = null; // What was moved by the keyboard: the focus goes with it.
+let moved = null; // The rung moved by the keyboard keeps the focus.
 let back = ""; // Where the focus goes when a cell is closed.
 
 document.addEventListener("htmx:after:swap", () => {
@@ -222,7 +222,7 @@ document.addEventListener("htmx:after:swap", () => {
   }
 });
 
-// Inside a check's box Ctrl+Enter tries it, before the page's own meaning of these keys is looked for.
+// Inside a check's box Ctrl+Enter tries the check; elsewhere the page's own shortcut applies.
 addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
   const button = event.target.closest?.("[data-try]")?.querySelector("button[name=try]");

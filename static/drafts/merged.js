@@ -1,11 +1,11 @@
-// Two write at one draft: what the server answers may hold what somebody else wrote. Morphing leaves alone the field that one is in and what was once
-// picked; the page names the newer step all the same, so that what they still show would be saved over what the other wrote. Here a field that was
-// left as it was follows, and a page that shows older text than its answer goes on naming the step that it was sent with: then the server asks.
+// Two authors edit one draft: an answer of the server may hold the other author's text. Morphing leaves the focused field and picked
+// options alone, but the page then names the newer step. Saving would overwrite the other author's text. So this script updates fields
+// that the author left alone. A page that shows text older than its answer keeps the earlier step, and the server asks.
 
 const TEXT = "input[type=text], textarea";
 
 let before = null;
-const older = new WeakMap(); // Fields whose text is older than the page's last answer: what they showed at first, and the step of it.
+const older = new WeakMap(); // Fields whose text is older than the page's last answer, with their first text and its step.
 
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   before = null;
@@ -48,7 +48,7 @@ function sentAs(one, body) {
   return one.type === "checkbox" ? values.includes(one.value) === one.checked : values.includes(one.value);
 }
 
-// As the server says that it is.
+// The state that the server sent.
 function follow(one) {
   if (one.type === "checkbox") one.checked = one.defaultChecked;
   else {
@@ -57,5 +57,5 @@ function follow(one) {
   }
 }
 
-// A form sends its line ends in another way than a field holds them.
+// A form sends other line ends than a field holds.
 const lines = (text) => String(text ?? "").replaceAll("\r\n", "\n");

@@ -1,4 +1,4 @@
-// The page that publishes a draft. Ctrl+Enter is its button wherever one stands, also where the keys of forms do not reach.
+// The page that publishes a draft. Ctrl+Enter presses its button from everywhere on the page.
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   if (document.querySelector("dialog[open]")) return;

@@ -1,5 +1,5 @@
-// What the editor says of saving: when it was done last, that it goes on, and honestly when it cannot be: then what was typed stays in its
-// fields, and is sent again until the server has it.
+// Shows the state of saving in the editor: the last time, a save in progress, or a failure. After a failure the fields keep the text,
+// and the script sends it again until the server has it.
 import { span } from "../shell/times.js";
 
 const AGAIN_MS = 3000;
@@ -19,7 +19,7 @@ let timer = 0;
 const badge = () => document.getElementById("saved");
 const form = () => document.getElementById("draft-form");
 
-// How long ago it was saved is the server's to say, when it draws the editor: no clock has to be right for that.
+// The server writes the age of the last save into the editor, so no clock has to be right.
 function told() {
   const ms = Number(document.getElementById("draft-saved")?.dataset.savedMs ?? 0);
   since = performance.now() - ms;
@@ -39,7 +39,7 @@ function say(next, why = "") {
   tick();
 }
 
-// Whoever has it under the mouse or the focus keeps it: it is made once.
+// The element is made once, so that it keeps mouse and focus.
 function above() {
   const place = document.createElement("a");
   place.href = "#draft-said";
@@ -55,7 +55,7 @@ function tick() {
   if (age.textContent !== text) age.textContent = text;
 }
 
-// Everything that is posted from within the editor changes the draft: its form, undo and redo. What is only asked for there says nothing of saving.
+// Each POST of the editor changes the draft: its form, undo and redo. Other requests do not concern saving.
 const changes = ({ detail: { ctx } }) =>
   Boolean(ctx?.sourceElement?.closest?.("#editor")) && (ctx.request?.method ?? "").toUpperCase() === "POST";
 const typed = (event) => event.detail.ctx?.sourceElement?.id === "draft-form";
@@ -63,7 +63,7 @@ const typed = (event) => event.detail.ctx?.sourceElement?.id === "draft-form";
 document.addEventListener("htmx:before:request", (event) => {
   if (!changes(event)) return;
   clearTimeout(timer);
-  // What is asked is not saved before it is answered, whatever is saved beside it.
+  // The server saves nothing of a conflict before the author answers it.
   if (state !== "away" && !(state === "refused" && document.getElementById("draft-said"))) say("saving");
 });
 
@@ -93,7 +93,7 @@ document.addEventListener("htmx:error", (event) => {
   if (changes(event) && !event.detail.ctx.response) away(event, "The server cannot be reached.");
 });
 
-// What a field holds is sent again by itself; a button that was pressed is not: whoever pressed it sees that nothing came of it.
+// The script sends fields again, but no pressed button: its author sees that it had no effect.
 function away(event, why) {
   const again = typed(event) && !event.detail.ctx.request?.body?.get?.("do");
   say("away", again ? "sent again as soon as it can be" : "press again later");
@@ -110,7 +110,7 @@ function send() {
 
 addEventListener("online", send);
 
-// The page's own place for what went wrong. It is said once, and not with every attempt.
+// The page's place for errors. An error is shown once, and not with every attempt.
 function notice(sentence) {
   const place = document.getElementById("notice");
   if (!place || place.textContent === sentence) return;
@@ -127,7 +127,7 @@ addEventListener("beforeunload", (event) => {
   if (state === "away" || state === "refused") event.preventDefault();
 });
 
-// Who closes the page is looking at nothing any more.
+// The author closes the page: show nothing more.
 addEventListener("pagehide", () => {
   const beat = document.getElementById("beat");
   if (!beat) return;

@@ -1,12 +1,12 @@
 // A drill's page: its player steps by the links that the server wrote, by keys, and by itself.
 const STEP_MS = 900;
-const KEPT = "fabric-keys"; // As in keys.js: "off" when somebody turned bare keys off.
+const KEPT = "fabric-keys"; // As in keys.js: "off" while single-key shortcuts are off.
 const KEYS = { ArrowLeft: "player-previous", ArrowRight: "player-next", Home: "player-first", End: "player-last" };
 
 let playing = false;
 let timer = 0;
-let asked = null; // The player's request that is under way, as htmx knows it.
-let waiting = []; // What was pressed meanwhile: each link leads on from the moment that stands there, so the next press waits for it.
+let asked = null; // The player's current request, an object of htmx.
+let waiting = []; // Keys pressed meanwhile. Each link leads on from the shown moment, so the next press waits for it.
 
 function go(id) {
   if (asked) return waiting.push(id) > 0;
@@ -36,7 +36,7 @@ function toggle() {
   show();
 }
 
-// What was pressed goes first; then it plays on, from the moment that has come and not from when it was asked for.
+// Pressed keys go first. Then the player goes on, from the arrival of the moment and not from its request.
 function onward() {
   while (waiting.length && !asked) go(waiting.shift());
   if (asked || !playing) return;
@@ -45,7 +45,7 @@ function onward() {
   timer = setTimeout(() => go("player-next") || stop(), STEP_MS);
 }
 
-// Somebody goes elsewhere, or nothing answers: what was pressed before is not wanted any more.
+// The reader leaves the player, or a request fails: forget the keys pressed before.
 function halt() {
   waiting = [];
   stop();
@@ -82,14 +82,14 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || off()) return;
   if (!document.querySelector("[data-player]") || document.querySelector("dialog[open]")) return;
-  // What has a use of its own for the key keeps it: fields, buttons, and what scrolls.
+  // Fields, buttons and scrolling regions keep keys that they use themselves.
   const own = event.target.closest?.(event.key === " " ? "button, summary, input, select, textarea" : "input, select, textarea, [tabindex='0']");
   if (own) return;
   if (event.key === " ") {
     if (!event.repeat) toggle();
   } else if (KEYS[event.key]) {
     (event.key.startsWith("Arrow") ? stop : halt)();
-    if (!event.repeat || !asked) go(KEYS[event.key]); // A key that is held down does not run ahead of what is seen.
+    if (!event.repeat || !asked) go(KEYS[event.key]); // A repeating key does not run ahead of the shown moment.
   } else return;
   event.preventDefault();
 });
@@ -101,13 +101,13 @@ document.addEventListener("htmx:before:request", (event) => {
 });
 
 document.addEventListener("htmx:after:swap", (event) => {
-  // Each moment has an address: whoever copies it sends somebody there.
+  // Each moment has an address to copy.
   const at = document.querySelector("[data-player]")?.dataset.player;
   if (at && event.detail.ctx && event.detail.ctx === asked) history.replaceState(history.state, "", `?at=${at}`);
   show();
 });
 
-// One that a later click replaced ends, too, and says nothing.
+// A request that a later click replaced ends without a notice.
 document.addEventListener("htmx:finally:request", (event) => {
   if (!asked || event.detail.ctx !== asked) return;
   asked = null;

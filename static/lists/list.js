@@ -5,10 +5,10 @@ import { localise } from "../shell/times.js";
 import { parsed } from "../shell/trusted.js";
 
 const EVERY_MS = 2000;
-const SLOWER = 20; // An answer that took long is asked for after so many times as long.
+const SLOWER = 20; // After a slow answer, wait for this many times its duration.
 const SPEAK_MS = 5000;
 
-// What a list is about, from its own attributes: the query, where its page begins and ends, whether new rows belong on it.
+// Read a list's attributes: the query, the bounds of its page, and whether it takes new rows.
 const ASKED = ["q", "after", "down", "new"];
 
 const list = document.querySelector("section[data-news][data-follows]");
@@ -57,7 +57,7 @@ async function ask() {
 }
 
 function question() {
-  // A row's id is a word and the thing's own id: run-01a2, ask-0f3c.
+  // A row's id is a word and the id of its run or review: run-01a2, ask-0f3c.
   const seen = [...list.querySelectorAll("tr[data-seq]")].map((row) => `${row.id.slice(4)}.${row.dataset.seq}`);
   const [path, own] = list.dataset.news.split("?");
   const asked = new URLSearchParams(own);
@@ -78,10 +78,10 @@ function take(page) {
   if ("waits" in told.dataset && list.dataset.titled) title(told.dataset.waits);
 }
 
-// How many wait for whoever looks stands in the page's title and in the navigation, however the list is narrowed: a tab in the background says it.
+// The title and the navigation show the reader's waiting reviews, whatever the filter: a background tab shows them too.
 function title(waits) {
   document.title = `${waits ? `(${waits}) ` : ""}${list.dataset.titled}`;
-  if (!waits) return; // The frame's own look takes the number away.
+  if (!waits) return; // The frame's next poll removes the number.
   for (const place of document.querySelectorAll('.nav a[aria-current="page"] .count')) place.firstChild.data = waits;
 }
 
@@ -97,7 +97,7 @@ function change(row) {
   if (held) row.querySelector("a.cell")?.focus({ preventScroll: true });
 }
 
-// What was picked stays picked; a row is told without its box, whose page may have none.
+// Picked rows stay picked. The server renders a row without its box, because its page may have none.
 function keep(box) {
   const cell = document.createElement("td");
   cell.className = "fit c-pick";

@@ -1,4 +1,4 @@
-// A board (the overview, the breakers) asks once a second. What comes back unchanged is not put into the page; what does not come back is said by the badge.
+// A board (the overview, the breakers) polls once a second. Unchanged answers leave the page alone; the badge shows failed ones.
 import { heard, look, paused } from "../shell/badge.js";
 
 const SPEAK_MS = 5000;
@@ -11,7 +11,7 @@ let shown = "";
 let spoken = sentence();
 let spokenAt = 0;
 
-// The page's own question a second is not what the rest of the console calls a request: no notice is cleared or shown for it.
+// A poll is no request of the reader: it clears and shows no notice.
 function own(handle) {
   return (event) => {
     if (event.detail.ctx?.sourceElement !== board) return;
@@ -20,10 +20,10 @@ function own(handle) {
   };
 }
 
-// What is over stands as it is: nothing that its reader does there, the player of a drill for one, is undone by asking again.
+// An ended page stays as it is: a poll must not undo the reader's actions, such as in the player of a drill.
 const over = () => board.querySelector("[data-over]") !== null;
 
-// A page that nobody sees, or that somebody paused, asks nothing.
+// A hidden or paused page does not poll.
 board.addEventListener("htmx:before:request", own((event) => {
   if (over()) {
     event.preventDefault();
@@ -48,13 +48,13 @@ board.addEventListener("htmx:after:request", own((event, ctx) => {
 board.addEventListener("htmx:response:error", own((event, ctx) => look(badge(), "stale", ctx.response.status === 401 ? "Signed out" : "No answer")));
 board.addEventListener("htmx:error", own(() => look(badge(), "stale", "Reconnecting")));
 
-// What was said before is put back by the next answer, whatever a retry of one card left behind.
+// The next answer restores the earlier words, whatever a retry of one card left.
 board.addEventListener("htmx:after:swap", (event) => {
   if (event.detail.ctx?.sourceElement !== board) shown = "";
   speak();
 });
 
-// One polite sentence, when it is another one, at most every five seconds.
+// Announce a changed sentence, at most every five seconds.
 function speak() {
   const place = document.getElementById("spoken");
   if (!place || sentence() === spoken) return;

@@ -1,11 +1,11 @@
-// Signing in: a link's token comes behind the "#", which no browser sends, and goes into the form; passkeys are asked of the browser.
+// Signing in: a link's token comes behind the "#", which no browser sends, and goes into the form; the browser offers passkeys.
 // Without this script the token is pasted by hand, and passkeys are not offered.
 
 const token = document.getElementById("token");
 function takeToken() {
   if (location.hash.length < 2) return;
   token.value = decodeURIComponent(location.hash.slice(1));
-  // Out of the address bar and the history: whoever sits here later finds no link.
+  // Remove the token from the address bar and the history: the next user of this browser must not find it.
   history.replaceState(null, "", location.pathname + location.search);
   document.getElementById("token-field").hidden = true;
   const form = token.form;

@@ -1,5 +1,5 @@
-// The page of one review. Everything on it works without this: here an edit is compared while it is typed, picking an answer leads to its
-// fields, and what was written is not lost by a stray click.
+// The page of one review. It works without this script, which compares an edit while it is typed, leads from a picked answer to its
+// fields, and keeps written text from a stray click.
 import { heard, look, paused } from "../shell/badge.js";
 
 const WAIT_MS = 300;
@@ -8,7 +8,7 @@ let timer = 0;
 
 const form = () => document.getElementById("decision");
 
-// Picking an answer by its key leads to where it is written: a click that no pointer made, on the label itself, is a key's.
+// Picking an answer by its key leads to its field. A click on the label without a pointer comes from a key.
 document.addEventListener("click", (event) => {
   const label = event.target.closest?.("[data-press^=verb-]");
   if (label && event.target === label && event.detail === 0) setTimeout(lead, 0, label.querySelector("input")?.value);
@@ -22,7 +22,7 @@ function lead(verb) {
   field.scrollIntoView({ block: "nearest" });
 }
 
-// -- what changes ------------------------------------------------------------------------------------------------------
+// -- changes -----------------------------------------------------------------------------------------------------------
 
 document.addEventListener("input", (event) => {
   const edit = event.target.closest?.("#edit[data-changes]");
@@ -45,7 +45,7 @@ function compare() {
 
 // -- rows --------------------------------------------------------------------------------------------------------------
 
-// After an item was added, moved or taken away, whoever works by keys goes on where it stands now.
+// After an item was added, moved or removed, the focus goes to its new place.
 let pressed = null;
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("#edit button[name=do]");
@@ -55,7 +55,7 @@ document.addEventListener("click", (event) => {
 const STEPS = { up: -1, down: 1 };
 
 function follow(event) {
-  // The comparison comes back by itself, perhaps before the items do.
+  // The comparison arrives separately, perhaps before the items.
   if (!pressed || event.detail.ctx?.target?.id === "changes") return;
   const [act, path] = pressed;
   pressed = null;
@@ -70,13 +70,13 @@ function follow(event) {
 }
 document.addEventListener("htmx:after:swap", follow);
 
-// -- what comes back ---------------------------------------------------------------------------------------------------
+// -- answers -----------------------------------------------------------------------------------------------------------
 
-// The page after a refusal says why, first of all.
+// After a refusal the page shows the reason first.
 let seen = document.getElementById("review");
 document.addEventListener("htmx:after:swap", () => {
   const now = document.getElementById("review");
-  if (now === seen) return; // A part of it was brought up to date, and whoever writes goes on writing.
+  if (now === seen) return; // Only a part was updated: leave the focus alone.
   seen = now;
   fold();
   (document.querySelector("#review [aria-invalid=true]") ?? document.getElementById("review-said"))?.focus();
@@ -89,7 +89,7 @@ function fold() {
 }
 fold();
 
-// The sign of life that the page gives every few seconds brings who has the review: then what stands here is true as of now.
+// The page's heartbeat, every few seconds, returns the holder of the review. So the shown holder is current.
 function told() {
   const badge = document.getElementById("live");
   const hand = document.getElementById("hand");

@@ -1,14 +1,16 @@
-// The list of a run's events and the inspector beside it. The server filters and pages; here is what happens while a page is open:
-// rows are appended without moving what is being read, an event is picked by key, a path or a link is copied.
-const ROWS_MAX = 1000; // Rows that a page keeps; what was there before lies behind its links.
+// The list of a run's events and the inspector beside it. The server filters and pages. This script appends rows without
+// moving those on the screen, picks events by key, and copies paths and links.
+import { span } from "./times.js";
+
+const ROWS_MAX = 1000; // Rows that a page keeps; links lead to earlier ones.
 const END_PX = 24;
 
 const box = () => document.getElementById("events-scroll");
 const body = () => document.getElementById("events-rows");
 
-let reading = false; // Whether somebody stood in the middle of the list when the rows came.
+let reading = false; // True if the reader was in the middle of the list when rows arrived.
 let unseen = 0;
-let over = false; // Whether rows were left out, because as many as a page keeps are being read.
+let over = false; // True if new rows were left out, because the page is full and the reader is in the middle.
 
 export function startEvents() {
   document.addEventListener("click", onClick);
@@ -98,7 +100,7 @@ function freshRows(rows, after) {
 
 const count = (row) => (row.dataset.first ? Number(row.dataset.last) - Number(row.dataset.first) + 1 : 1);
 
-// The same rule as the server's, for what it renders once for everybody.
+// The server's rule, for rows that it renders once for all readers.
 function wanted(rows, row) {
   const only = rows.dataset;
   if (only.density === "raw") return false;
@@ -115,7 +117,7 @@ function wanted(rows, row) {
   );
 }
 
-// A link to many events, made for everybody, gets this list's density and filter.
+// A link to many events is the same for all readers; add this list's density and filter.
 function kept(link) {
   const form = document.getElementById("events-filter");
   if (!link || !form) return;
@@ -126,7 +128,7 @@ function kept(link) {
   link.closest("td").colSpan = 7;
 }
 
-// Where somebody would begin to read: by the rule of the server's, as far as it concerns a row that is new.
+// Mark where reading should begin, by the server's rule for new rows.
 function marked(row) {
   const list = document.querySelector("#landmarks ol");
   if (!list || (row.dataset.kind !== "stage_entered" && !(Number(row.dataset.weight) > 2))) return;
@@ -153,7 +155,7 @@ function marked(row) {
   window.htmx?.process(item);
 }
 
-// The time since the row above it: known only where both stand.
+// Show the time since the row above, if both rows are in the list.
 function spaced(row, above) {
   const cell = row.querySelector(".delta");
   const seconds = above?.dataset.at ? (Number(row.dataset.at) - Number(above.dataset.at)) / 1e6 : NaN;
@@ -163,10 +165,7 @@ function spaced(row, above) {
 function spanned(seconds) {
   if (seconds < 0.9995) return `${(seconds * 1e3).toFixed(seconds >= 0.00005 && seconds < 0.00995 ? 1 : 0)} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
-  const whole = Math.round(seconds);
-  const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "m"], [whole % 60, "s"]];
-  const first = parts.findIndex(([number]) => number);
-  return parts.slice(first, first + 2).filter(([number]) => number).map(([number, unit]) => `${number} ${unit}`).join(" ");
+  return span(Math.round(seconds));
 }
 
 function atEnd() {
@@ -195,7 +194,7 @@ function say() {
 }
 
 function seen() {
-  if (over || body().dataset.density === "raw") return; // What was left out is behind the link.
+  if (over || body().dataset.density === "raw") return; // The link leads to the rows that were left out.
   unseen = 0;
   const bar = document.getElementById("events-new");
   if (bar) bar.hidden = true;
@@ -247,7 +246,7 @@ function said(button, word) {
   setTimeout(() => delete button.dataset.said, 1500);
 }
 
-// One button for all nodes of a tree, beside the one that is looked at.
+// One button serves all nodes of a tree; it moves to the node in use.
 function offerPath(item) {
   if (!item || item.classList.contains("jt-more")) return;
   const path = pathOf(item);

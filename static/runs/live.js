@@ -1,16 +1,16 @@
-// A page that follows a run. It has a cursor: the last event in it. A frame says where it begins; one that does not begin at the
-// cursor tells that something was missed, and the page comes back from its cursor. So nothing is lost and nothing is there twice.
+// A page that follows a run. Its cursor is its last event. Each frame names its first event. If that does not follow the cursor,
+// events are missing, and the page connects again from its cursor. So no event is lost or shown twice.
 import { ageOf, heard, look, paused, say } from "../shell/badge.js";
 import { afterRows, beforeRows } from "./events.js";
 import { localise } from "../shell/times.js";
 
-const GIVE_UP_S = 45; // A socket that is silent for so long is dead, whatever it says of itself: after a sleep, or behind a proxy.
+const GIVE_UP_S = 45; // A socket that is silent for so long is dead, even if it is open: after a sleep, or behind a proxy.
 const SPEAK_MS = 5000;
 
 let spokenAt = 0;
 let unspoken = 0;
 let cameBackAt = -Infinity;
-let gone = false; // Nobody follows here any more, and the badge says why.
+let gone = false; // The page follows no longer; the badge says why.
 
 export function startLive() {
   const socket = document.getElementById("live-socket");
@@ -23,21 +23,21 @@ export function startLive() {
     if (document.hidden) look(badge(), "paused");
     else if (link()?.socket?.readyState === WebSocket.CLOSING) comeBack();
   });
-  // Going on is coming back from the cursor: what was kept out is read again.
+  // To resume, connect from the cursor: the server sends the missed events again.
   document.addEventListener("live:go", () => (open() ? comeBack() : location.reload()));
-  // Before the first socket is there, too: what the server wrote beside it was true then.
+  // Also before the first socket: the server's page was current then.
   window.addEventListener("offline", () => gone || paused() || look(badge(), "stale", "Offline"));
   window.addEventListener("online", () => document.hidden || comeBack());
-  // A page out of the browser's own keeping has no socket, and does not know what it missed.
+  // A page from the back-forward cache has no socket, and may lack events.
   window.addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
 
-// The connection: its address has the cursor, its socket is the latest one. Asked of the element each time: whether it was made
-// before this script ran is chance.
+// Return the connection: its address has the cursor, its socket is the latest. It is read from the element each time, because
+// htmx may make it before or after this script runs.
 const link = () => document.getElementById("live-socket")?._htmx?.ws?.connection;
 const open = () => link()?.socket?.readyState === WebSocket.OPEN;
 
-// From the cursor, at once, and without waiting for the old socket to close: of a connection that is dead that takes a minute.
+// Connect from the cursor at once. A dead connection would take a minute to close.
 function comeBack() {
   const connection = link();
   if (!connection) return;
@@ -46,7 +46,7 @@ function comeBack() {
   cameBackAt = performance.now();
   clearTimeout(connection.timer);
   old?.close();
-  document.dispatchEvent(new Event("visibilitychange")); // Whoever sees the page and has no socket opens one.
+  document.dispatchEvent(new Event("visibilitychange")); // htmx opens a socket for a visible page that has none.
 }
 
 function cursorOf(connection) {
@@ -67,7 +67,7 @@ function onFrame(event) {
     return;
   }
   event.preventDefault();
-  // What the page has already may come once more from a socket that was given up; anything else is a gap: come back for it.
+  // An abandoned socket may send known events again. Anything else is a gap: connect again.
   if (!frame || frame.seq > cursor) connection.socket?.close();
 }
 

@@ -1,4 +1,4 @@
-// A run's page: what is picked in the timeline is shown beside it, as if it had been picked in the list.
+// A run's page shows the event picked in the timeline beside it, as if it were picked in the list.
 document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   const link = event.target.closest?.(".lanes a");

@@ -1,5 +1,5 @@
-// The form that starts a run: what the server would refuse is said while it is typed, and what was typed survives leaving the page.
-// The server checks everything again; without this script the form works and says the same after it was sent.
+// The form that starts a run. It shows refusals while one types, and keeps the text when one leaves the page.
+// The server checks everything again. Without this script the form shows the same after it was sent.
 const TEXT_BYTES_MAX = 65536;
 const FILES_MAX = 8;
 const TEXT_FILE_BYTES_MAX = 1000000;
@@ -7,7 +7,7 @@ const FILE_BYTES_MAX = 10000000;
 const TOTAL_BYTES_MAX = 30000000;
 const DRAFT = "fabric-draft";
 const KEPT = ["text", "tier", "priority", "session_key"];
-const READ_APART = ["25504446", "504b0304"]; // A PDF and an Office file: the server reads them and says what is wrong with one.
+const READ_APART = ["25504446", "504b0304"]; // A PDF and an Office file: the server reads them and reports problems.
 const REFUSED = [
   ["89504e47", "a PNG image"], ["ffd8ff", "a JPEG image"], ["47494638", "a GIF image"], ["d0cf11e0", "an old or locked Office file"],
   ["1f8b", "a gzip archive"], ["425a68", "a bzip2 archive"], ["52617221", "a RAR archive"], ["7f454c46", "a program"], ["4d5a90", "a program"],
@@ -24,7 +24,7 @@ function say(name, sentences) {
   if (!place || !input) return;
   const sprite = document.querySelector("#start-form svg.icon use")?.getAttribute("href")?.split("#")[0];
   place.replaceChildren(...sentences.map((sentence) => line(sentence, sprite)));
-  field(`e-${name}`)?.remove(); // What the server said was about what stood there before.
+  field(`e-${name}`)?.remove(); // The server's message was about the earlier text.
   if (sentences.length) input.setAttribute("aria-invalid", "true");
   else input.removeAttribute("aria-invalid");
 }
@@ -56,7 +56,7 @@ function checkText(asked) {
   if (size || asked) say("text", wrong);
 }
 
-// `told`: the server has just said what is wrong with them.
+// `told`: the server has just reported their problems.
 async function checkFiles({ told = false } = {}) {
   const input = field("documents");
   const files = [...input.files];
@@ -88,7 +88,7 @@ async function problemOf(file) {
 
 const sizeOf = (bytes) => (bytes < 1024 ? `${bytes} bytes` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1048576).toFixed(1)} MB`);
 
-// -- what the tier means for the picked fabric -------------------------------------------------------------------------
+// -- limits of the tier in the picked fabric ---------------------------------------------------------------------------
 
 function showTier() {
   const picked = form()?.querySelector("input[name=fabric]:checked");
@@ -126,7 +126,7 @@ function drop() {
 }
 
 function restore() {
-  // Only into an untouched form: an example, an earlier run and what the server gave back come first.
+  // Only into an untouched form: an example, an earlier run and the server's answer come first.
   if (!form() || location.search || field("text").value) return;
   let kept = null;
   try {
@@ -168,7 +168,7 @@ document.addEventListener("click", (event) => {
   checkText(false);
   field("text").focus();
 });
-// What is wrong already is said at once, and where to go on typing is where the cursor is.
+// Show present problems at once, and put the cursor where typing goes on.
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("#start-form button[type=submit]")) return;
   checkText(true);

@@ -1,11 +1,11 @@
-// The live badge: what it says is true now. One for every page that follows something, whatever it follows it by.
+// The live badge shows whether a page is current. All pages that follow something share it.
 //
 //   <a class="live" data-live="live" data-tone="ok" data-at="1790000000000">Live <span class="muted" data-age></span></a>
 //
-// data-live: live, paused, stale or ended. data-at: when the server last said something, its milliseconds.
+// data-live: live, paused, stale or ended. data-at: time of the server's last message, milliseconds.
 import { span } from "./times.js";
 
-export const STALE_S = 20; // The server says something at least every 15 s.
+export const STALE_S = 20; // The server sends a message at least every 15 s.
 
 // Tone and word of each look; the tag `live_badge` has the same table.
 const LOOKS = {
@@ -16,9 +16,9 @@ const LOOKS = {
 };
 
 let offset = 0; // This machine's clock may be off.
-let said = 0; // What the server said last, and when that was by the clock that nobody sets: it stands still in sleep.
+let said = 0; // The server's time in its last message, and when it arrived by the monotonic clock, which stops in sleep.
 let saidAt = 0;
-let held = false; // Somebody asked for quiet.
+let held = false; // The reader paused the page.
 
 export function startBadges() {
   const tickAll = () => {
@@ -30,49 +30,49 @@ export function startBadges() {
     const button = event.target.closest?.("[data-press=pause]");
     if (button) hold(!held);
   });
-  // A list that asks again by itself waits while it is paused; what it brings sets the badge's time.
+  // A list that polls waits while the page is paused; its answers set the badge's time.
   document.addEventListener("htmx:before:request", (event) => {
     if (held && event.detail.ctx?.sourceElement?.matches?.("[data-follows]")) event.preventDefault();
   });
   tickAll();
 }
 
-/** The server's time of what it just said, milliseconds. */
+/** Sets the server's time of its last message, milliseconds. */
 export function heard(at) {
   offset = Date.now() - at;
   said = at;
   saidAt = performance.now();
 }
 
-/** Seconds since the server said what the badge stands for: by whichever clock it is longer, so that nothing looks fresher than it is. */
+/** Returns the age of the server's last message in seconds, by the clock that shows the greater age. */
 export function ageOf(badge) {
   const at = Number(badge.dataset.at);
   const steady = at === said ? performance.now() - saidAt : 0;
   return Math.max(0, steady, Date.now() - offset - at) / 1000;
 }
 
-/** Gives the badge a look; `word` where the look's own does not say it. What has ended stays so. */
+/** Gives the badge a look. `word`: replaces the look's own word. An ended badge stays ended. */
 export function look(badge, name, word) {
   if (!badge || badge.dataset.live === "ended") return;
   const [tone, own] = LOOKS[name];
   badge.dataset.live = name;
   badge.dataset.tone = tone;
   badge.firstChild.textContent = `${word ?? own} `;
-  tick(badge); // Its age goes with its word: what stood there may have been said to who has no script.
+  tick(badge); // The age goes with the word: the server may have written both for a browser without script.
 }
 
-/** Whether somebody paused this page. */
+/** Returns true while the reader has paused this page. */
 export function paused() {
   return held;
 }
 
-/** What the paused page says beside its word: how much waits. */
+/** Shows beside the word how much waits on a paused page. */
 export function say(text) {
   const shown = document.querySelector("#live [data-age]");
   if (shown && shown.textContent !== text) shown.textContent = text;
 }
 
-/** Pauses the page, or lets it go on; `live:hold` and `live:go` tell those who feed it. */
+/** Pauses or resumes the page. The events `live:hold` and `live:go` reach the scripts that feed it. */
 export function hold(wanted) {
   const badge = document.getElementById("live");
   if (!badge || badge.dataset.live === "ended") return;
@@ -96,7 +96,7 @@ function tick(badge) {
   }
 }
 
-// The button beside the badge is there while there is something to pause.
+// The button beside the badge shows while there is something to pause.
 function offerPause() {
   const button = document.getElementById("live-pause");
   const badge = document.getElementById("live");

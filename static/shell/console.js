@@ -1,4 +1,4 @@
-// What the pages do beyond HTML. Every page works without it; nothing here decides anything.
+// Behaviour of all pages beyond HTML. Every page works without it; it takes no decisions.
 import { startBadges } from "./badge.js";
 import { startEvents } from "../runs/events.js";
 import { startKeys } from "./keys.js";
@@ -7,7 +7,7 @@ import { startPalette } from "./palette.js";
 import { startClock } from "./times.js";
 import "./trusted.js";
 
-// htmx makes the page its own in a timer, which may come after the page is loaded: a key pressed in between would find plain links.
+// htmx prepares the page in a timer, perhaps after the page has loaded. A key pressed before that would find plain links.
 window.htmx?.process(document.body);
 startClock();
 startBadges();
@@ -16,7 +16,7 @@ startLive();
 startPalette();
 startKeys();
 
-// -- an example taken over into the form, without losing a file that is attached --------------------------------------
+// -- an example copied into the form; an attached file stays ----------------------------------------------------------
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-example]");
@@ -27,17 +27,17 @@ document.addEventListener("click", (event) => {
   if (radio) radio.checked = true;
   text.focus();
   text.select();
-  // Typed by the browser, so that Undo brings back what stood there.
+  // The browser types it, so that Undo restores the earlier text.
   const example = document.getElementById(link.dataset.example).textContent;
   if (!document.execCommand("insertText", false, example)) text.value = example;
 });
 
-// -- the event that is shown beside its list ---------------------------------------------------------------------------
+// -- the event beside its list -----------------------------------------------------------------------------------------
 
 document.addEventListener("htmx:after:swap", (event) => {
   const inspector = document.getElementById("inspector");
   if (inspector && inspector.contains(event.detail.ctx?.target ?? null)) {
-    // On a narrow page it stands below the list; the reader is taken to it, and with the keyboard too.
+    // On a narrow page it is below the list: scroll to it, and focus it.
     if (inspector.getBoundingClientRect().top > innerHeight - 80) inspector.scrollIntoView({ block: "start" });
     inspector.focus({ preventScroll: true });
   }
@@ -48,7 +48,7 @@ document.addEventListener("htmx:after:swap", (event) => {
 
 // -- requests that were refused --------------------------------------------------------------------------------------
 
-// What a page asks for by itself: when that fails, the badge grows stale and says so; what the reader did is not disturbed.
+// A failed poll makes the badge stale. It shows no notice over the reader's own work.
 const byItself = (event) => Boolean(event.detail.ctx?.sourceElement?.matches?.("[data-follows], [data-quiet]"));
 
 const SWAPPED = new Set([409, 422, 503]);
@@ -80,11 +80,11 @@ function notice(sentence) {
   place.scrollIntoView({ block: "nearest" });
 }
 
-// A page that comes back from the browser's own store has lost its socket and its time.
+// A page from the browser's back-forward cache has lost its socket and its time.
 addEventListener("pageshow", (event) => {
   if (event.persisted && document.getElementById("live-socket")) location.reload();
 });
 
-// The first field that is wrong gets the focus, with the script as without it.
+// The first invalid field gets the focus, with and without script.
 document.addEventListener("htmx:after:swap", () => document.querySelector("#start-form [aria-invalid=true]")?.focus());
 document.querySelector("form [aria-invalid=true]")?.focus();

@@ -1,7 +1,7 @@
-// The keys of the console. Which there are stands in the sheet that the server writes (#keys); here is what they do.
+// The keys of the console. The server's sheet (#keys) lists them; this script carries them out.
 import { openPalette } from "./palette.js";
 
-const KEPT = "fabric-keys"; // "off" when somebody turned bare keys off.
+const KEPT = "fabric-keys"; // "off" while single-key shortcuts are off.
 const CHORD_MS = 1200;
 
 const DOES = {
@@ -29,7 +29,7 @@ export function startKeys() {
   const rows = new Map();
   for (const row of sheet.querySelectorAll("[data-keys]")) {
     const known = rows.get(row.dataset.keys) ?? [];
-    // A key that means several things means what its page has: what can be pressed there comes before what is everywhere.
+    // A key with several meanings: an element of the page comes before a key of all pages.
     rows.set(row.dataset.keys, row.dataset.do === "press" ? [row, ...known] : [...known, row]);
   }
   const on = document.getElementById("keys-on");
@@ -57,7 +57,7 @@ function pressed(event, rows) {
   }
 }
 
-// What the sheet calls the key, or nothing for keys that are none of ours.
+// Return the key's name on the sheet; nothing for other keys.
 function namesOf(event) {
   const name = event.key.length === 1 ? event.key : { Enter: "Enter" }[event.key];
   // AltGr is how some keyboards write [ and ], and some systems call it Ctrl and Alt together.
@@ -83,7 +83,7 @@ function keep(wanted) {
   try {
     localStorage.setItem(KEPT, wanted ? "on" : "off");
   } catch {
-    // Kept for this page alone is not kept at all: the keys stay as they are.
+    // Storage is closed: the setting stays as it is.
   }
 }
 
@@ -131,7 +131,7 @@ function pick(event) {
   box.click();
 }
 
-// -- what stands on the page -------------------------------------------------------------------------------------------
+// -- elements of the page ----------------------------------------------------------------------------------------------
 
 function press(row) {
   const named = [...document.querySelectorAll(`[data-press="${CSS.escape(row.dataset.to)}"]`)];

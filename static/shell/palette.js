@@ -1,10 +1,10 @@
-// The palette: pages, what can be done on this page, and what a search finds. Its rows come from the server; the choice is the keyboard's.
+// The palette lists pages, actions of this page, and results of a search. Its rows come from the server; the keyboard chooses.
 
 let active = -1;
 
 const dialog = () => document.getElementById("palette");
 const field = () => document.getElementById("palette-q");
-// The sentence that nothing was found is a row too, for who listens, but none to be chosen.
+// The sentence that nothing was found is a row too, for screen readers. It cannot be chosen.
 const OPTION = "[role=option]:not([aria-disabled=true])";
 const options = () => [...dialog().querySelectorAll(OPTION)].filter((option) => option.checkVisibility());
 
@@ -27,12 +27,12 @@ export function startPalette() {
   });
 }
 
-/** Opens it; with `actions`, on what can be done on this page. */
+/** Opens the palette. `actions`: list the actions of this page. */
 export function openPalette({ actions = false } = {}) {
   const palette = dialog();
   if (!palette || palette.open || document.querySelector("dialog[open]")) return;
   if (field().value) {
-    // As it was opened the first time, not as it was left.
+    // Show it as when it was first opened.
     field().value = "";
     field().dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -43,7 +43,7 @@ export function openPalette({ actions = false } = {}) {
   choose(Math.max(0, first));
 }
 
-// What the page itself offers: its head's buttons and links, and whatever says that it is an action.
+// Return the actions of the page: buttons and links of its head, and elements marked as actions.
 function gather() {
   const here = document.getElementById("palette-here");
   const rows = here.querySelector("[data-rows]");
@@ -81,7 +81,7 @@ function wordsOf(element) {
   return copy.textContent.replace(/\s+/g, " ");
 }
 
-// The page's own rows are here already; only those that have the words are shown.
+// The page's own rows are here already; show those that have the words.
 function narrow() {
   const words = field().value.toLowerCase().split(/\s+/).filter(Boolean);
   const here = document.getElementById("palette-here");

@@ -1,8 +1,8 @@
-// The chosen theme, before anything is painted. The control itself works without this; it is only forgotten then.
+// Sets the chosen theme before the first paint. Without this script the control works, but the browser forgets the choice.
 (() => {
   const KEY = "fabric-theme";
   const root = document.documentElement;
-  root.dataset.js = ""; // What only works with script is shown only with it.
+  root.dataset.js = ""; // Elements that need the script show only with it.
   const read = () => {
     try {
       const kept = localStorage.getItem(KEY);

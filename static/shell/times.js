@@ -31,15 +31,13 @@ function countdowns(root = document) {
   }
 }
 
+// A duration in its two largest units, a zero left out: `2 m`, `1 d 3 h`.
 export function span(seconds) {
-  const parts = [
-    [Math.floor(seconds / 86400), "d"],
-    [Math.floor(seconds / 3600) % 24, "h"],
-    [Math.floor(seconds / 60) % 60, "m"],
-    [Math.floor(seconds) % 60, "s"],
-  ];
-  const first = Math.min(3, parts.findIndex(([number]) => number) < 0 ? 3 : parts.findIndex(([number]) => number));
-  return parts.slice(first, first + 2).map(([number, unit]) => `${number} ${unit}`).join(" ");
+  const whole = Math.floor(seconds);
+  const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "m"], [whole % 60, "s"]];
+  const first = parts.findIndex(([number]) => number);
+  if (first < 0) return "0 s";
+  return parts.slice(first, first + 2).filter(([number]) => number).map(([number, unit]) => `${number} ${unit}`).join(" ");
 }
 
 export function startClock() {

@@ -1,4 +1,4 @@
-// The one way in which a text becomes elements here (Trusted Types): what this installation's own pages answered. No text becomes a script or its address.
+// The only way from text to elements here (Trusted Types): answers of this installation's own pages. No text becomes a script or its address.
 
 const policy = window.trustedTypes?.createPolicy("fabric", { createHTML: (text) => text });
 
@@ -6,5 +6,5 @@ export function parsed(text) {
   return new DOMParser().parseFromString(policy ? policy.createHTML(text) : text, "text/html");
 }
 
-// htmx parses what it fetched by the policy it is given, and is given nothing that makes functions.
+// htmx parses its answers by this policy. The policy makes no functions.
 if (policy) window.htmx?.registerExtension("trusted", { init: (api) => api.initSecurity(policy) });

@@ -113,7 +113,7 @@ def measure(store: JournalStore, workspace_id: str, revision_id: str, paused: in
     claims = _value("SELECT sum(fence) FROM fabric_run")
     with_them = _measured(seconds)
     if (_waiting(), _value("SELECT sum(fence) FROM fabric_run")) != (paused, claims):
-        raise RuntimeError("a run was claimed that nobody had answered")
+        raise RuntimeError("a run without an answer was claimed")
     return {"work": "idle", "db": "postgresql", "paused": paused, "none": before, "all": with_them}
 
 

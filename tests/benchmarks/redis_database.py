@@ -18,7 +18,7 @@ MARK_S = 86_400
 def empty_redis(server: str) -> Iterator[str]:
     """The address of a Redis database that held nothing, and is emptied when the block ends. RuntimeError when there is none.
 
-    Neither the one that ``server`` names, which others use, nor 0, which anybody uses.
+    Neither the one that ``server`` names, which others use, nor 0, the default.
     """
     parts = urlsplit(server)
     with redis.Redis.from_url(server) as client:

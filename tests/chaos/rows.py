@@ -228,7 +228,7 @@ class ChaosRows(Rows):
             return []
         found = self.read_patiently("SELECT run_id, fence, last_seq, owner, writer FROM chaos_stale ORDER BY at")
         return [
-            f"run {run}, fence {fence}, event {seq}: owned by {owner or 'nobody'}, written by {writer}"
+            f"run {run}, fence {fence}, event {seq}: owned by {owner or 'no worker'}, written by {writer}"
             for run, fence, seq, owner, writer in found
         ]
 

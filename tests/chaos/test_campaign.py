@@ -88,7 +88,7 @@ def test_what_is_due_within_its_time_comes_however_late(campaign):
 
 
 @pytest.mark.postgresql
-def test_whoever_keeps_a_connection_reads_on_when_the_database_has_ended_it():
+def test_the_holder_of_a_connection_reads_on_when_the_database_has_ended_it():
     rows = ChaosRows(os.environ["TEST_DATABASE_URL"], keep=True)
     try:
         assert rows.read("SELECT 1") == [(1,)]

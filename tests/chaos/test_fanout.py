@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("db", DATABASES)
-def test_what_a_fan_out_comes_to_is_the_same_whoever_dies(db):
+def test_what_a_fan_out_comes_to_is_the_same_after_any_death(db):
     found = fanout.run(db, BRIEFS)
     print(f"\n{db}: {found}")
     assert found.faults() == []

@@ -60,5 +60,5 @@ def test_it_knows_whether_it_answers(monkeypatch, says, alive):
     assert all(one.startswith(b"GET /livez ") for one in asked), "the database's end is none of its own"
 
 
-def test_where_nobody_listens_nobody_answers():
+def test_without_a_listener_there_is_no_answer():
     assert web_server.answers("127.0.0.1", free_port()) is False

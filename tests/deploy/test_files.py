@@ -60,7 +60,7 @@ def test_web_and_worker_are_started_alike_everywhere():
         )
 
 
-def test_the_image_is_built_from_the_lock_and_runs_as_nobody():
+def test_the_image_is_built_from_the_lock_and_runs_as_an_unprivileged_user():
     lines = [line for line in text_of("Dockerfile").splitlines() if line and not line.startswith("#")]
     stages = {line.split()[-1] for line in lines if line.startswith("FROM ")}
     copied = {found for line in lines for found in re.findall(r"--from=(\w+)", line)}

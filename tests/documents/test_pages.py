@@ -148,7 +148,7 @@ def words(text: str) -> int:
     return sum(1 for one in text.split() if re.search(r"\w", one))
 
 
-def test_the_documents_have_no_more_words_than_somebody_reads() -> None:
+def test_the_documents_have_no_more_words_than_a_person_reads() -> None:
     assert sum(words(prose_of(path)) for path in WRITTEN) <= WORDS_MAX
     assert words(prose_of(ROOT / "README.md")) <= README_WORDS_MAX
     assert words(prose_of(ROOT / "docs" / "design.md")) <= DESIGN_WORDS_MAX

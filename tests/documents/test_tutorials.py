@@ -17,7 +17,7 @@ from tests.e2e.installation import Installation, installed
 
 pytestmark = pytest.mark.slow
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMES = re.compile(r"\b(ITEM|DIGEST)\b")
+NAMES = re.compile(r"\b(REVIEW|DIGEST)\b")
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def site(tmp_path: Path) -> Iterator[Installation]:
 
 def pattern(line: str) -> str:
     """A line of a tutorial as a pattern: `…` is any text, and a name in capitals is kept."""
-    parts = re.split(r"(…|\bITEM\b|\bDIGEST\b)", line.strip())
-    kept = {"…": ".*", "ITEM": r"(?P<ITEM>\S+)", "DIGEST": r"(?P<DIGEST>\S+)"}
+    parts = re.split(r"(…|\bREVIEW\b|\bDIGEST\b)", line.strip())
+    kept = {"…": ".*", "REVIEW": r"(?P<REVIEW>\S+)", "DIGEST": r"(?P<DIGEST>\S+)"}
     return "".join(kept.get(part) or re.escape(part) for part in parts)
 
 

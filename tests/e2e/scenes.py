@@ -57,7 +57,7 @@ FABRICS = {
         "{agents: {reader: {script: tool_loop}}}",
         1_000_000,
     ),
-    "off-schema": ("Off schema", "Its planner answers what nobody asked for.", "{script: off_schema}", 1_000_000),
+    "off-schema": ("Off schema", "Its planner answers off its schema.", "{script: off_schema}", 1_000_000),
     "no-answer": (
         "No answer",
         "The endpoint of its model refuses every call.",

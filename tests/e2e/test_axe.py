@@ -220,7 +220,7 @@ def test_strangers(installation, chromium):
     page.context.close()
 
 
-def test_somebody_who_may_not(installation, chromium):
+def test_a_member_who_may_not(installation, chromium):
     page = still(chromium, base_url=installation.base).new_page()
     page.goto(installation.login_link_of("ben"))
     page.get_by_role("button", name="Sign in").click()

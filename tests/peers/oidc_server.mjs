@@ -1,4 +1,4 @@
-// A provider of identities that nobody here wrote (npm's oidc-provider, certified by the OpenID Foundation), with accounts out of a file that is read
+// A foreign provider of identities (npm's oidc-provider, certified by the OpenID Foundation), with accounts out of a file that is read
 // anew each time: node oidc_server.mjs LIBRARY PORT ACCOUNTS REDIRECT-URI. Its own pages take any password.
 import { readFileSync } from "node:fs";
 

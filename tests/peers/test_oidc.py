@@ -67,7 +67,7 @@ def roles(name: str = "ada@example.org") -> frozenset[str]:
     return held_in(Member.objects.get(name=name, removed_at=None).roles)
 
 
-def test_somebody_signs_in_and_has_the_roles_of_their_groups(provider: OidcServer) -> None:
+def test_a_person_signs_in_and_has_the_roles_of_their_groups(provider: OidcServer) -> None:
     provider.has(ada=ADA)
     browser = visitor()
     answer = came_back(browser, begin="/login/sso?next=/reviews")
@@ -143,7 +143,7 @@ def test_who_has_no_place_here_is_told_so(provider: OidcServer, account: dict[st
     assert browser.get("/runs").headers["Location"].startswith("/login")
 
 
-def test_a_name_that_somebody_has_here_is_not_handed_over(provider: OidcServer) -> None:
+def test_a_name_that_a_member_has_here_is_not_handed_over(provider: OidcServer) -> None:
     provider.has(ada=ADA | {"email": "owner", "email_verified": True, "groups": ["leads"]})
     provider.accounts.write_text(json.dumps({"owner": {"groups": ["leads"]}}))
     from django.conf import settings
@@ -155,7 +155,7 @@ def test_a_name_that_somebody_has_here_is_not_handed_over(provider: OidcServer) 
 
 
 @pytest.mark.parametrize("changed", ["state", "code", "iss"])
-def test_an_answer_that_was_changed_on_its_way_signs_nobody_in(provider: OidcServer, changed: str) -> None:
+def test_an_answer_that_was_changed_on_its_way_signs_no_one_in(provider: OidcServer, changed: str) -> None:
     provider.has(ada=ADA)
     browser = visitor()
     to = urlsplit(sign_in_at(browser.get("/login/sso").headers["Location"], "ada", BACK))
@@ -166,7 +166,7 @@ def test_an_answer_that_was_changed_on_its_way_signs_nobody_in(provider: OidcSer
     assert json.loads(bytes(AuditLine.objects.get(kind="sign_in_failed").body))["how"] == "oidc"
 
 
-def test_who_is_signed_in_becomes_nobody_else(provider: OidcServer) -> None:
+def test_who_is_signed_in_becomes_no_one_else(provider: OidcServer) -> None:
     provider.has(ada=ADA)
     browser = visitor()
     browser.post("/login/link", {"token": login_link_create(owner_ensure())})
@@ -187,7 +187,7 @@ def test_an_answer_counts_once_and_in_the_browser_that_asked(provider: OidcServe
     assert other.get(f"{to.path}?{to.query}").status_code == 403
 
 
-def test_a_provider_that_is_away_ends_nothing_at_once_and_lets_nobody_on_for_long(
+def test_a_provider_that_is_away_ends_nothing_at_once_and_keeps_no_one_for_long(
     provider: OidcServer, settings: Any
 ) -> None:
     provider.has(ada=ADA)
@@ -203,7 +203,7 @@ def test_a_provider_that_is_away_ends_nothing_at_once_and_lets_nobody_on_for_lon
     answer = browser.get("/runs")
     assert answer.status_code == 503
     assert "does not respond" in answer.content.decode()
-    assert SignIn.objects.filter(ended_at=None).exists(), "nobody said no"
+    assert SignIn.objects.filter(ended_at=None).exists(), "no person said no"
     identities._provider.cache_clear()
     later(0)
     assert browser.get("/runs").status_code == 200

@@ -364,7 +364,7 @@ class DecisionsExportIn(FileIn):
     by: str = Field(
         default="",
         max_length=NAME_CHARS_MAX,
-        description="Whose decisions; empty: everybody's, for owners and auditors.",
+        description="Member whose decisions are listed; empty: all members, for owners and auditors.",
         examples=["owner"],
     )
     fabric: str = Field(default="", max_length=NAME_CHARS_MAX, description="Only this fabric's.", examples=[""])

@@ -113,8 +113,8 @@ LISTS: dict[str, tuple[str, str, str, tuple[str, ...], bool]] = {
         False,
     ),
 }
-"""By field of ``gates``: title, what it is, what one is called, its fields, whether it is tried as a whole too. Those
-of a check of the oracle are its form's.
+"""By field of ``gates``: title, description, noun, fields, and whether it is tried as a whole too. Those of a check of
+the oracle are its form's.
 """
 ASKS = {
     "expression": ("expression",),

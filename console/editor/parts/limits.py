@@ -24,7 +24,7 @@ NESTED = (
     ("policy.retry_layers", "retries of a provider failure before the run's table applies"),
     (
         "policy.budget.stages",
-        "what plan, fan-out, fan-in, validate and finalize may each spend; they override the caps of all stages",
+        "spending of plan, fan-out, fan-in, validate and finalize; these caps override those of all stages",
     ),
     (
         "policy.stages",

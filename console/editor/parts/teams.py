@@ -21,9 +21,7 @@ FIRST = (
     *("planner", "workers", "rounds", "critics", "judge"),
     *("aggregator", "critic", "finalizer"),
 )
-"""Fields of a team that have a control whether they are given or not, where its kind has them; of others what is
-written.
-"""
+"""Fields of a team that always have a control, where its kind has them. Of others, those that are written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,8 @@ class EditField:
     unread: str | None = None
     """The text that was refused; None: none was."""
     inside: bool = False
-    """True for a part of a default that only makes sense as a whole, such as a rung of a cell that the draft leaves
-    as it is.
+    """True for a part of a default that only makes sense as a whole. An example is a rung of a cell that the draft
+    leaves as it is.
     """
     spared: bool = False
     """True for a part of a group that may be left out, and is."""

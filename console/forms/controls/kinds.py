@@ -24,8 +24,8 @@ Kind = Literal[
     "name", "text", "prose", "code", "date", "integer", "number", "usd", "boolean", "choice", "reference", "picks", "order",
     "lines", "integers", "numbers", "json", "group", "items", "table",
 ]  # fmt: skip
-"""``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a list of groups,
-``table``: groups by key.
+"""Kinds of controls. ``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a
+list of groups, ``table``: groups by key.
 """
 _GROUPED = re.compile(r"-?\d{1,3}([ _,]\d{3})+", re.ASCII)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,3})?", re.ASCII)

@@ -87,7 +87,7 @@ def _filled(tree: JSON, path: str) -> JSON:
 
 
 _PASSES = frozenset({"topology.passes", f"{TEAM}topology.passes"})
-"""Places of who may pass on to whom. Everybody may until one is named; then all have to be."""
+"""Places of hand-overs. All agents may hand over until one is named; then all must be named."""
 
 
 def whole_of(tree: JSON, path: str) -> tuple[str, JSON] | None:

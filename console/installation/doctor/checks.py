@@ -363,7 +363,7 @@ def look_at_secrets() -> Iterator[Finding]:
     if len(key) < KEY_CHARS_GOOD or len(set(key)) < KEY_LETTERS_GOOD:
         yield wrong(
             f"The secret key has {len(key)} characters, {len(set(key))} of them different: it can be guessed.",
-            "Make one with `openssl rand -base64 48`. Everybody signs in again, and stored provider keys are stored again.",
+            "Make one with `openssl rand -base64 48`. All members sign in again, and owners store the provider keys again.",
         )
     if settings.FABRIC_NOTIFY_WEBHOOKS and not settings.FABRIC_WEBHOOK_SECRET:
         yield wrong("Webhooks are sent unsigned.", "Set FABRIC_WEBHOOK_SECRET.")
@@ -374,7 +374,7 @@ def look_at_secrets() -> Iterator[Finding]:
 class Asks(Enum):
     """Systems that a check contacts."""
 
-    NOBODY = "this machine alone"
+    MACHINE = "this machine alone"
     DATABASE = "the database"
     SERVERS = "broker and channel layer"
     NETWORK = "the network, with --network alone"
@@ -390,12 +390,12 @@ class Check:
 
 
 CHECKS: Mapping[str, Check] = {
-    "python": Check("the Python gets security fixes", Asks.NOBODY, look_at_python),
-    "settings": Check("every variable can be used", Asks.NOBODY, look_at_settings),
-    "disk": Check("there is room for more runs", Asks.NOBODY, look_at_disk),
-    "modes": Check("no other account can read keys and database", Asks.NOBODY, look_at_modes),
-    "https": Check("people come by TLS, and Django has no complaint", Asks.NOBODY, look_at_https),
-    "secrets": Check("keys cannot be guessed", Asks.NOBODY, look_at_secrets),
+    "python": Check("the Python gets security fixes", Asks.MACHINE, look_at_python),
+    "settings": Check("every variable can be used", Asks.MACHINE, look_at_settings),
+    "disk": Check("there is room for more runs", Asks.MACHINE, look_at_disk),
+    "modes": Check("no other account can read keys and database", Asks.MACHINE, look_at_modes),
+    "https": Check("people come by TLS, and Django has no complaint", Asks.MACHINE, look_at_https),
+    "secrets": Check("keys cannot be guessed", Asks.MACHINE, look_at_secrets),
     "database": Check("the database answers and is whole", Asks.DATABASE, look_at_database),
     "migrations": Check("its tables are those of this version", Asks.DATABASE, look_at_migrations),
     "workspace": Check("there is a workspace with its owner", Asks.DATABASE, look_at_workspace),

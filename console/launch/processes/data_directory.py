@@ -96,9 +96,7 @@ def secret_key(data: Path) -> str:
             f"The secret key in {path} cannot be read ({error.strerror}): run as the user who owns it."
         ) from error
     if len(key) < KEY_CHARS_MIN:
-        raise StartRefused(
-            f"The secret key in {path} is damaged: delete the file; everybody will have to log in again."
-        )
+        raise StartRefused(f"The secret key in {path} is damaged: delete the file; all members then sign in again.")
     return key
 
 

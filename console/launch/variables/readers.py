@@ -188,7 +188,7 @@ def open_to_others(names: tuple[str, ...], environ: Mapping[str, str] = os.envir
         except OSError:
             continue  # Reported where it is read.
         if mode & (stat.S_IRGRP | stat.S_IROTH):
-            who = "everybody" if mode & stat.S_IROTH else "its group"
+            who = "every user" if mode & stat.S_IROTH else "its group"
             yield f"{name}{SUFFIX} names {file}, which {who} may read: `chmod 600` it, unless that is how your secrets are mounted."
 
 
@@ -221,7 +221,7 @@ SECRET_CHARS_MAX = 1_000
 HOURS_MAX = 7 * 24
 DAY = 24
 SECOND_FACTOR = ("offered", "required")
-EVERYBODY, GOOGLE = "*", "accounts.google.com"
+EACH_PERSON, GOOGLE = "*", "accounts.google.com"
 _role = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _domain = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+")
 _claim = re.compile(r"[A-Za-z0-9_.:/-]{1,100}")
@@ -315,12 +315,12 @@ def refuse_together(read: Callable[[str], Any]) -> None:
     name.
     """
     table, bound = read("FABRIC_OIDC_ROLES") or (), read("FABRIC_OIDC_DOMAINS")
-    everybody = any(group == EVERYBODY for group, _ in table)
-    if not bound and (everybody or GOOGLE in (read("FABRIC_OIDC_ISSUER") or "")):
+    for_all = any(group == EACH_PERSON for group, _ in table)
+    if not bound and (for_all or GOOGLE in (read("FABRIC_OIDC_ISSUER") or "")):
         which = (
-            "FABRIC_OIDC_ROLES has a role for everybody (*)"
-            if everybody
-            else "FABRIC_OIDC_ISSUER is Google, where everybody has an account"
+            "FABRIC_OIDC_ROLES has a role for all persons (*)"
+            if for_all
+            else "FABRIC_OIDC_ISSUER is Google, where anyone can have an account"
         )
         raise StartRefused(f"{which}: say in FABRIC_OIDC_DOMAINS of which domains people are let in.")
 

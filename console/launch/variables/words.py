@@ -120,12 +120,14 @@ WORDS: Mapping[str, VariableWords] = {
         "`URL,...`: addresses that also get notifications. A comma in one is written `%2C`. Needs `FABRIC_WEBHOOK_SECRET`.",
     ),
     "FABRIC_WEBHOOK_SECRET": VariableWords(
-        "none", "What webhooks are signed with: `whsec_` and base64 of 24 to 64 bytes."
+        "none", "The secret that signs webhooks: `whsec_` and base64 of 24 to 64 bytes."
     ),
     "FABRIC_MAIL_FROM": VariableWords("none", "The address that messages come from."),
     "FABRIC_SMTP_HOST": VariableWords("none", "The mail server. Without it no mail is sent."),
     "FABRIC_SMTP_PORT": VariableWords("587; 465 with `tls`; 25 with `off`", "Its port."),
-    "FABRIC_SMTP_USER": VariableWords("none", "Who signs in there, with `FABRIC_SMTP_PASSWORD` or not at all."),
+    "FABRIC_SMTP_USER": VariableWords(
+        "none", "The account there, with `FABRIC_SMTP_PASSWORD`. Without it there is no sign-in."
+    ),
     "FABRIC_SMTP_PASSWORD": VariableWords("none", "The password there."),
     "FABRIC_SMTP_TLS": VariableWords("`starttls`", "`starttls`, `tls` (from the first byte) or `off`."),
     "FABRIC_API_PER_MINUTE": VariableWords(

@@ -31,9 +31,7 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Revoke all access, and print the numbers."""
         if not options["yes"]:
-            raise StartRefused(
-                "Programs stop working until they have new tokens, and everybody signs in again: say --yes."
-            )
+            raise StartRefused("Programs stop until they have new tokens, and all members sign in again: say --yes.")
         ended = access_revoke_all(actor=owner_actor())
         if options["json"]:
             self.put(asdict(ended))

@@ -43,7 +43,7 @@ def csp_reports(request: HttpRequest) -> HttpResponse:
     raw = request.body if int(request.META.get("CONTENT_LENGTH") or 0) <= REPORT_MAX else b"x" * (REPORT_MAX + 1)
     if len(raw) > REPORT_MAX:
         return HttpResponse(status=413)
-    if wait := throttle.count_request(throttle.REPORTS, "everybody"):
+    if wait := throttle.count_request(throttle.REPORTS, "all"):
         return HttpResponse(status=429, headers={"Retry-After": str(wait)})
     for directive, stopped, page in _parse_reports(raw):
         log.warning("the content policy (%s) stopped %s on the page %s", directive, stopped, page)

@@ -278,8 +278,8 @@ WITH_MARGINS = frozenset({"head", "protections"})
 
 
 DRAWN = frozenset({"head", "timeline", "unfolded", "graph", "protections", "cost"})
-"""Parts made of the run's row, its story and what stands beside its margins alone: kept with the story, and made again
-when one of them has changed.
+"""Parts made of the run's row, its story and the lines beside its margins alone. They are kept with the story, and made
+again when one of these has changed.
 """
 ALONE = ("graph", "protections", "cost", "io", "queue", "children")
 """Parts that can be asked for alone; most are a view of their own."""

@@ -275,8 +275,6 @@ def _line(spec: FabricSpec, tier: Tier, *, default: bool) -> TierLine:
 
 
 def _span(seconds: float) -> str:
-    if seconds < 10 and seconds != int(seconds):
-        return f"{seconds:g} s"
     return span(round(seconds * US)) if seconds >= 10 else f"{seconds:g} s"
 
 

@@ -18,9 +18,9 @@ Wants = tuple[Right, ...] | str
 
 REVIEW = "it is for the people whom the review asks"
 OWN = "it is about one's own sign-in, mail, tokens or invitation"
-OTHERS = "one's own for everybody, those of others by a right that the service asks for"
+OTHERS = "one's own for each member, those of others by a right that the service asks for"
 BROWSERS = "it is for browsers, signed in or not"
-EVERYBODY = "it is for every member"
+EACH_MEMBER = "it is for every member"
 
 _LOOKS = (
     "account",
@@ -144,7 +144,7 @@ CHANGES: Mapping[str, Wants] = {
     "api-drills-schedules": (Right.OPERATE,),
     "api-fabric-drills": (Right.RUN,),
     "api-fabric-lint": (Right.EDIT,),
-    "api-fabric-memories-export": EVERYBODY,
+    "api-fabric-memories-export": EACH_MEMBER,
     "api-fabric-memory-delete": (Right.OPERATE,),
     "api-fabric-memory-reveal": (Right.REVEAL,),
     "api-fabric-memory-write": (Right.OPERATE,),
@@ -212,7 +212,7 @@ CHANGES: Mapping[str, Wants] = {
     "fabric-duplicate": (Right.EDIT,),
     "fabric-import": (Right.EDIT,),
     "fabric-memory": (Right.OPERATE,),
-    "fabric-memory-export": EVERYBODY,
+    "fabric-memory-export": EACH_MEMBER,
     "fabric-memory-reveal": (Right.REVEAL,),
     "fabric-new": (Right.EDIT,),
     "fabric-request": (Right.EDIT,),

@@ -21,7 +21,7 @@ It fits eight texts of 1 MB whose JSON takes three times their bytes, or files o
 """
 REPORT_MAX = 16 * 1024
 """Bytes of a browser's report on the content policy, which anyone may send."""
-NOBODY_MAX = 1024 * 1024
+UNKNOWN_SENDER_MAX = 1024 * 1024
 """Bytes from an unknown sender: enough for a form, and affordable for many at once."""
 UNASKED_MAX = 64 * 1024
 """Bytes up to which the sender is not looked up here, but only once, by Django."""
@@ -88,8 +88,8 @@ class BodyLimit:
         if isinstance(known, Problem):
             await _answer(scope, send, known)
             return
-        if not known and limit > NOBODY_MAX:
-            limit, over = NOBODY_MAX, Problem(401, unknown_sender_sentence(NOBODY_MAX))
+        if not known and limit > UNKNOWN_SENDER_MAX:
+            limit, over = UNKNOWN_SENDER_MAX, Problem(401, unknown_sender_sentence(UNKNOWN_SENDER_MAX))
             if _declared_length(scope) > limit:
                 await _answer(scope, send, over)
                 return

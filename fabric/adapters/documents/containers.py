@@ -52,9 +52,7 @@ OLE: tuple[tuple[str, str, str], ...] = (
 """Streams of a compound file (MS-CFB), with the kind of such a file."""
 
 STRICT = b"http://purl.oclc.org/ooxml/"
-"""Beginning of the names of Strict Open XML, which Office writes on request, and which no reader here knows (ISO/IEC
-29500-1).
-"""
+"""Beginning of the names of Strict Open XML (ISO/IEC 29500-1). Office writes it on request; no reader here knows it."""
 STRICT_PARTS = ("word/document.xml", "xl/workbook.xml")
 
 _ROOT = re.compile(rb"<[A-Za-z_]")

@@ -43,9 +43,7 @@ _PASSED_OVER = {
     qn("w:rPr"),
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 }
-"""Skipped parts: deleted text that is still recorded, properties (their tabs are no text), and the second form of a
-drawing.
-"""
+"""Skipped parts: deleted text, properties, and the second form of a drawing. Tabs of properties are no text."""
 
 
 def read_word(data: bytes) -> FileReading:

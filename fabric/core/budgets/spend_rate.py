@@ -25,11 +25,10 @@ from fabric.core.values.cost import Price
 from fabric.core.values.frozen import value
 
 Against = Literal["configured", "usual", "projection", "ceiling"]
-"""Limits of a rate: the policy's rate, the usual rate, the cap at the end of the plan, or the hour's ceiling."""
+"""Limits of a rate: the policy's rate, the usual rate, the cap at the plan's end, or the hour's ceiling."""
 USUAL_SHARE = 10
-"""A rate above the usual one trips only if its minute used at least one part in so many of the cap.
-
-Otherwise a fabric whose runs cost a cent would stop the first long document, which is harmless.
+"""A rate above the usual one trips only if its minute used one part in so many of the cap. Otherwise a fabric
+whose runs cost a cent would stop the first long document, which is harmless.
 """
 GOOD_PART = 0.5
 """A projection is judged once this share of the cap is spent, and this share of the branches is done.

@@ -136,8 +136,8 @@ class ModelAnswered:
     """The model that answered, by its endpoint's name."""
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """The reason to doubt the endpoint's count of tokens or the price of its service tier, and the amount charged
-    instead; "": no doubt.
+    """The reason to doubt the endpoint's count of tokens or the price of its service tier; "": no doubt. It names the
+    amount charged instead.
     """
     probed: str = ""
     """The circuit breaker that the call probed, by its row's scope; "": none."""
@@ -162,8 +162,8 @@ class ToolAnswered:
     error: bool = False
     sanitized: bool = False
     failure: str = ""
-    """Identity of an error, by which repeats are counted: its tool, and a fingerprint of its signature; "" for a
-    result.
+    """Identity of an error, by which repeats are counted; "" for a result. It has the tool, and a fingerprint of the
+    error's signature.
     """
     hands_to: str = ""
     """Agent that the tool hands the conversation to; "": none."""

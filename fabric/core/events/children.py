@@ -86,8 +86,8 @@ class ChildAnswered:
     agents_back: int = 0
     """Number of agents of its share that it did not start."""
     released: tuple[str, ...] = ()
-    """Unsafe outputs that people accepted in it and below it, by the key in their reviews: exactly those bytes, with
-    exactly those problems.
+    """Unsafe outputs that people accepted in it and below it, by the key in their reviews. It is exactly those bytes,
+    with exactly those problems.
     """
     changed_world: bool = False
     """True: it or a run below it changed the world, undone or not, or that is unknown. The engine never retries its

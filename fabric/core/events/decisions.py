@@ -23,9 +23,7 @@ class RungSkipped:
     trip: TripRecord | None = None
     """The mechanism that spoke against it, with its numbers; None: none did."""
     weighed: Weighed | None = None
-    """For a rung that changes the model: the models that could not take the call, with their numbers; None: none was
-    considered.
-    """
+    """For a rung that changes the model: the unfit models, with their numbers. None: none was considered."""
     kind: ClassVar[str] = "rung_skipped"
     version: ClassVar[int] = 1
 
@@ -104,8 +102,8 @@ class ModelChanged:
     weighed: Weighed | None = None
     """Candidates and numbers of the choice; None: a person chose the model."""
     left_out: int = 0
-    """Number of the step's earlier answers whose reasoning is not sent to the new model, since only its author
-    understands it.
+    """Number of the step's earlier answers whose reasoning is not sent to the new model. Only its author understands
+    it.
     """
     kind: ClassVar[str] = "model_changed"
     version: ClassVar[int] = 1
@@ -243,8 +241,8 @@ class ReviewOpened:
     onward_at: int
     due_at: int
     on_expiry: Literal["reject", "nothing", "error", "next"] = "reject"
-    """Meaning of silence. error: an error of the call whose tool asks. next: no approval, and the ladder's next rung
-    is taken.
+    """Meaning of silence. error: an error of the call whose tool asks. next: no approval, and the ladder's next rung is
+    taken.
     """
     round: int = 1
     """Number of the review of this failure; other subjects are reviewed once."""

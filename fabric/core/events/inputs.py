@@ -193,8 +193,8 @@ class ModelReplied:
     """
     parts: TokenParts = NO_PARTS
     usage_problem: str = ""
-    """The reason to doubt the endpoint's count of tokens or the price of its service tier, and the amount charged
-    instead; "": no doubt.
+    """The reason to doubt the endpoint's count of tokens or the price of its service tier; "": no doubt. It names the
+    amount charged instead.
     """
     probed: str = ""
     """The circuit breaker that the call probed, by its row's scope; "": none."""

@@ -149,8 +149,8 @@ class RunEnded:
     reaction: str
     outcome_ref: str = ""
     partial: bool = False
-    """True: the outcome is the partial result of a stopped run, or one of a completed run without branches whose
-    retries were exhausted. A gap that a quorum allows does not count.
+    """True: the outcome is partial. It comes from a stopped run, or from a completed run without branches whose retries
+    were exhausted. A gap that a quorum allows does not count.
     """
     truncated: bool = False
     """True: a protection stopped an agent, which answered with the material that it had."""

@@ -118,6 +118,6 @@ class Weighed:
     usd_micros: int | None = None
     """Worst-case cost of the call with the replaced model; None: it has no price."""
     candidates: tuple[Candidate, ...] = ()
-    """Candidates in the order of the choice, up to the one that takes the call: first those that the chain names and
-    that are unfit.
+    """Candidates in the order of the choice, up to the one that takes the call. Unfit ones that the chain names come
+    first.
     """

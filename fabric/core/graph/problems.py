@@ -55,10 +55,10 @@ def _people(graph: TransitionGraph) -> Iterator[Problem]:
         yield Problem("participants", "has fewer than two; a graph needs another worker to hand over to")
     for field, named in (("initial_speaker", graph.initial_speaker), ("initiator", graph.initiator)):
         if named is not None and named not in seen:
-            yield Problem(field, _nobody(graph, named))
+            yield Problem(field, _describe_unknown(graph, named))
 
 
-def _nobody(graph: TransitionGraph, name: str) -> str:
+def _describe_unknown(graph: TransitionGraph, name: str) -> str:
     return f"no participant is named {name!r}; there are: {', '.join(graph.participants)}"
 
 
@@ -76,7 +76,7 @@ def _targets(graph: TransitionGraph) -> Iterator[tuple[str, c.Target]]:
 def _names(graph: TransitionGraph) -> Iterator[Problem]:
     for path, one in (*_conditions(graph), *_targets(graph)):
         if isinstance(one, c.FromSpeaker | c.ToAgent) and one.agent not in graph.participants:
-            yield Problem(f"{path}.agent", _nobody(graph, one.agent))
+            yield Problem(f"{path}.agent", _describe_unknown(graph, one.agent))
 
 
 def _back(graph: TransitionGraph) -> Iterator[Problem]:
@@ -85,10 +85,10 @@ def _back(graph: TransitionGraph) -> Iterator[Problem]:
     """
     for name in graph.retry_targets:
         if name not in graph.participants:
-            yield Problem(f"retry_targets.{name}", _nobody(graph, name))
+            yield Problem(f"retry_targets.{name}", _describe_unknown(graph, name))
     for path, to in retry_targets.named_targets(graph):
         if to not in graph.participants:
-            yield Problem(path, _nobody(graph, to))
+            yield Problem(path, _describe_unknown(graph, to))
         elif graph.max_turns is None:
             yield Problem(path, "a failure that stays would be gone back from for ever; give max_turns")
     for n, rule in enumerate(graph.transitions):

@@ -86,7 +86,7 @@ def resume_run(work: Work, given: ResumeRequested) -> None:
 
 def take_message(work: Work, given: PersonSpoke) -> None:
     """Record a person's message for the next speaker of the run's conversation."""
-    if reason := _nobody_hears(work, "message could be read in"):
+    if reason := _explain_no_conversation(work, "message could be read in"):
         _ignore_input(work, given, reason)
     else:
         work.emit(ev.PersonSaid(actor=given.actor), {"actor": given.actor, "text": given.text})
@@ -96,7 +96,7 @@ def take_context(work: Work, given: ContextGiven) -> None:
     """Write context variables from outside. While a turn is in flight, the change joins the turn's own writes and
     stays even if the turn fails.
     """
-    if reason := _nobody_hears(work, "variable could be of"):
+    if reason := _explain_no_conversation(work, "variable could be of"):
         _ignore_input(work, given, reason)
         return
     change = {"set": dict(given.set), "delete": list(given.delete)}
@@ -112,7 +112,7 @@ def take_context(work: Work, given: ContextGiven) -> None:
     work.emit(fact, {**change, "context": dict(after)})
 
 
-def _nobody_hears(work: Work, for_what: str) -> str:
+def _explain_no_conversation(work: Work, for_what: str) -> str:
     """Return why nothing reaches the run's conversation; "" if it does."""
     if not is_conversation(work.compiled_fabric.spec.topology):
         return f"the run has no conversation that a {for_what}"

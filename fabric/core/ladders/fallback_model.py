@@ -139,10 +139,10 @@ def find_fallback(work: Work, failure: Failure, trip: Trip, *, anew: bool = Fals
     """Choose the fallback that may take the call now, with the numbers of the choice. ``anew``: it would take the
     step from the beginning, and not this call.
     """
-    if reason := _nobody(work, failure, trip):
+    if reason := _explain_none(work, failure, trip):
         return FallbackFound(Failover("", reason=reason))
     step, issued = work.run.steps[failure.step_id], failure.issued
-    assert issued is not None  # _nobody
+    assert issued is not None  # _explain_none
     models = {model.name: model for model in work.compiled_fabric.spec.models}
     agent = work.compiled_fabric.spec.agent(step.agent)
     worst = _proposal(work, step, failure, "").computed_tokens
@@ -176,7 +176,7 @@ def find_fallback(work: Work, failure: Failure, trip: Trip, *, anew: bool = Fals
     return FallbackFound(choice, _model_choice(work, lost, choice, trips))
 
 
-def _nobody(work: Work, failure: Failure, trip: Trip) -> str:
+def _explain_none(work: Work, failure: Failure, trip: Trip) -> str:
     """Return why no model is considered at all; "" if models are."""
     step, issued = work.run.steps.get(failure.step_id), failure.issued
     if step is None or step.status != "active" or failure.blocked or issued is None or issued.call != "model":

@@ -60,7 +60,7 @@ def too_long(work: Work, failure: Failure) -> str:
 GROWTHS_MAX = 64
 """Most growths of a wait: so many pass the cap from any base, and more would overflow."""
 HERD = 0.1
-"""Share of a wait that is added at random, so that calls that wait for one breaker come back spread out."""
+"""Share of a wait that is added at random. It spreads out calls that wait for one breaker."""
 
 
 def wait_s(work: Work, failure: Failure, spent: int) -> float:

@@ -74,8 +74,8 @@ _KEPT: Mapping[ModuleType, tuple[str, str, bool, Any]] = {
     )
     for module in ORDER
 }
-"""For each mechanism: the key of a state per run, or ""; the key prefix otherwise; True for one state per step; the
-initial state.
+"""For each mechanism: where its state is kept, and the initial state. It is the key of a state per run, or "" and the
+key prefix. True: one state per step.
 """
 _OBSERVERS: Mapping[str, tuple[tuple[Observer, str, str, bool, Any], ...]] = {
     kind: tuple((module.observe, *_KEPT[module]) for module in ORDER if kind in module.OBSERVES)

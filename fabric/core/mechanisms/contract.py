@@ -45,9 +45,9 @@ ProposalKind = Literal[
     "exit",
     "send",
 ]
-"""``handoff``: a peer passes a brief on to another; ``dispatch``: a supervisor passes all of its plan's briefs on at
-once; ``visit``: a node begins;
-``crossing``: a failure is about to cross a restart edge."""
+"""``handoff``: a peer passes a brief on to another. ``dispatch``: a supervisor passes all of its plan's briefs on at
+once. ``visit``: a node begins. ``crossing``: a failure is about to cross a restart edge.
+"""
 
 
 class Scope(StrEnum):

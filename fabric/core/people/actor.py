@@ -29,7 +29,7 @@ class Actor:
     signed_in_at: int = field(default=0, compare=False)
     """Instant of the person's last sign-in, microseconds since the epoch; 0: unknown, or no person."""
     drills_id: str = field(default="", compare=False)
-    """Workspace in which this one's drills run, if it was looked up with the actor; "": none, or not looked up."""
+    """Workspace in which this one's drills run; "": none, or not looked up with the actor."""
     fabrics: tuple[str, ...] = ()
     """Names of the fabrics to which its credential is confined; empty: not confined."""
     place: str = ""

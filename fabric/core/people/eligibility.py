@@ -23,7 +23,7 @@ RELEASES = Role.SAFETY.value
 CAPS = Role.FINANCE.value
 """The role that names a run's new caps."""
 STOPS = frozenset({"reject", "decline"})
-"""Verbs that approve nothing, so that everybody who may answer may use them on their own run."""
+"""Verbs that approve nothing, so that each reviewer may use them on their own run."""
 SYSTEM = "system"
 """Name under which the engine itself answers, as when a review expires."""
 PROGRAM = "decides"

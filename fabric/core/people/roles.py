@@ -82,7 +82,7 @@ MEANS: Mapping[Role, str] = {
     Role.OWNER: "runs the workspace: members, keys, policy, fabrics, operations and audit; decides reviews that ask for an owner",
     Role.EDITOR: "changes and publishes fabrics, starts and stops runs",
     Role.OPERATOR: "starts and stops runs, moves breakers, drills live, assigns reviews to others",
-    Role.REVIEWER: "reviews items without a specific assignee",
+    Role.REVIEWER: "answers reviews without a specific assignee",
     Role.FINANCE: "decides reviews about costs and sets new caps",
     Role.SAFETY: "approves blocked outputs and reveals credentials in them",
     Role.READER: "reads contents: requests, documents, prompts, answers, memories; an auditor with it exports exact runs",
@@ -126,7 +126,7 @@ _place = re.compile(rf"{NAME}|[a-z][a-z0-9_-]{{0,60}}[-_]\*")
 
 
 def is_place(text: str) -> bool:
-    """Return True for a fabric's name, or a folder: the beginning of names up to a - or _, and ``*``."""
+    """Return True for a fabric's name, or a folder. A folder is the beginning of names up to a - or _, and ``*``."""
     return _place.fullmatch(text) is not None
 
 

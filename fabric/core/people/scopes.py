@@ -31,8 +31,7 @@ class Scope(StrEnum):
     notifications sent again.
     """
     MANAGE = "manage"
-    """Invite people, give and take roles, remove members; store and delete keys of model endpoints; set the policy;
-    place and lift legal holds.
+    """Change members, roles, keys of model endpoints, the policy and legal holds. It includes invitations and removals.
     """
 
 

@@ -153,7 +153,7 @@ def _describe_response(work: Work, failure: Failure, item: str) -> str:
     return f"the planner reads your message and replans, {cost}"
 
 
-NOBODY_LETS_IT = "the call may not be made again, and the next reaction of the fabric's decision table follows"
+POLL_EXPIRY = "the call may not be made again, and the next reaction of the fabric's decision table follows"
 
 
 def review_content(work: Work, failure: Failure, choice: Choice, item: str, let_pass: str) -> dict[str, JSON]:
@@ -174,7 +174,7 @@ def review_content(work: Work, failure: Failure, choice: Choice, item: str, let_
         "takes_cap": takes_cap,
         **({"takes_caps": others} if others else {}),
         **({"needs_cap": needs} if needs else {}),
-        "expiry": NOBODY_LETS_IT if choice.rung.poll else "rejected by the system",
+        "expiry": POLL_EXPIRY if choice.rung.poll else "rejected by the system",
     }
 
 

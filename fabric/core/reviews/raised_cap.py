@@ -124,7 +124,7 @@ def caps_problem(given: DecisionMade, run_usd_micros: int, standing: Mapping[str
 
 
 def money_problem(config: Budget, cap: int | None, before: int, policy_usd_micros: int | None = None) -> str:
-    """Return why the run's money cannot be raised from ``before`` to ``cap``; "" if it can, or is not to be.
+    """Return why the run's money cannot be raised from ``before`` to ``cap``; "": it can, or stays.
     ``policy_usd_micros``: the most by the workspace's policy.
     """
     if cap is None:

@@ -35,7 +35,7 @@ from fabric.core.values.units import JSON, US
 
 Item = Literal["failure", "post_stage", "pre_action", "compensation", "child", "follow_up"]
 OnExpiry = Literal["reject", "error", "next"]
-"""The meaning of silence: a rejection, an error of the call whose tool asks the person, or the ladder's next rung."""
+"""The meaning of silence: a rejection, an error of the call whose tool asks, or the ladder's next rung."""
 VERBS: Mapping[Item, tuple[str, ...]] = {
     "failure": ("approve", "edit", "respond", "reject"),
     "post_stage": ("approve", "edit", "respond", "reject"),
@@ -48,7 +48,7 @@ VERBS: Mapping[Item, tuple[str, ...]] = {
 by test.
 """
 NEVER_LATE = frozenset({"follow_up", "quarantine"})
-"""Kinds of item that do not expire, so that an answer counts whenever it comes."""
+"""Kinds of review that do not expire, so that an answer counts whenever it comes."""
 
 
 def find_scope(failure: Failure, work: Work) -> str:

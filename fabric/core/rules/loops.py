@@ -80,8 +80,8 @@ class ProposedCall:
     arguments.
     """
     said: Callable[[], Sequence[tuple[str, Words]]] = lambda: ()
-    """Returns the agent's texts before its calls, oldest first, the last one for this call, each with the id of the
-    last call before it; "" for none. Texts under 40 characters are left out.
+    """Returns the agent's texts before its calls, oldest first, each with an id. The last one is for this call. The id
+    is that of the last call before the text; "" for none. Texts under 40 characters are left out.
     """
     likeness: Callable[[Sequence[SeenCall]], Likeness] = lambda seen: Likeness.ALIKE
     """Says how alike executed calls ask, with the proposed one behind them."""

@@ -408,8 +408,9 @@ def interrupt_check(work: Work, check: Errand) -> None:
 
 
 def delay_s(work: Work, errand: Errand) -> float:
-    """Return the seconds until an errand's next attempt: full jitter ``U(0, base * factor^n)`` under the cap, n = 0
-    first.
+    """Return the seconds until an errand's next attempt: full jitter under the cap.
+
+    It is drawn from ``U(0, base * factor^n)``, n = 0 first.
     """
     policy = work.compiled_fabric.spec.policy.saga
     drawn = unit(work.ctx.seed, "errand", f"{errand.command_id}#{errand.attempt}")

@@ -82,7 +82,7 @@ class TopologySpec(SpecGroup):
         """Yield the fields that name agents whose answers have to be JSON, beside the roles that all kinds have."""
         return iter(())
 
-    def everybody(self) -> tuple[str, ...]:
+    def list_all_workers(self) -> tuple[str, ...]:
         """Return its workers and all agents below them."""
         return self.workers
 

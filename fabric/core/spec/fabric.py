@@ -113,5 +113,5 @@ def _unknown_ways_back(spec: FabricTree) -> Any:
 
 def _unknown_goals(spec: FabricTree) -> Any:
     for n, node in enumerate(spec.policy.goal_gates.nodes):
-        if node not in spec.topology.everybody() and node not in tuple(Stage):
+        if node not in spec.topology.list_all_workers() and node not in tuple(Stage):
             yield f"policy.goal_gates.nodes.{n}: {node!r} is no stage and no worker of this fabric"

@@ -85,7 +85,7 @@ Fits = Callable[[JSON], list[str]]
 it fits.
 """
 When = Callable[[str, Mapping[str, JSON]], tuple[bool, str]]
-"""Takes a condition that a model wrote and the values it may name; returns its truth, or the reason why it cannot be
+"""Takes a condition that a model wrote, and the values it may name. Returns its truth, or the reason why it cannot be
 evaluated.
 """
 Asks = Callable[[Mapping[str, JSON]], tuple[bool, str]]

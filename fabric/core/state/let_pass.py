@@ -94,7 +94,7 @@ def _as_written(payload: JSON) -> JSON:
 
 
 def failure_key(failure: Failure, trip: Trip) -> str:
-    """Return the key of the output that an approval of a failure would accept; "" if no output was held back."""
+    """Return the key of the output that an approval of a failure would accept; "": none was held back."""
     problems = trip.evidence.details.get("problems")
     held = failure.payload is not None and trip.cause is Cause.POLICY_DENIED
     return key(failure.payload, problems) if held and isinstance(problems, list) else ""

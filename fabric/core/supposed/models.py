@@ -25,7 +25,7 @@ class Supposing:
     agent: str = ""
     """Failing worker of a fan-out; "": the first one."""
     of_call: bool = False
-    """For a cost overrun: True if one call would cost too much, False if the stage that is to begin would."""
+    """For a cost overrun: True if one call would cost too much, False if the next stage would."""
     breaker_open: bool = False
     """For a provider failure: True if the circuit breaker refused the call, so that it was not sent."""
     retry_after_s: float | None = None

@@ -85,9 +85,9 @@ def digest(*parts: str | int) -> str:
 
 
 def event_hash(prev: bytes, seq: int, kind: str, version: int, header: bytes, payload_hash: bytes) -> bytes:
-    """Return the hash of the chain: ``H(prev | seq | kind | version | header bytes | payload hash)``
-    (docs/specification/durability.md), 32 bytes.
+    """Return the hash of the chain, 32 bytes (docs/specification/durability.md).
 
+    It is ``H(prev | seq | kind | version | header bytes | payload hash)``.
     The payload enters by its hash alone, so that erasing a payload keeps the chain whole.
     """
     name = kind.encode()

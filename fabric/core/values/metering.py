@@ -23,9 +23,7 @@ FAR_OFF = 10
 and reported.
 """
 LEAST_BYTES = 1_000
-"""Least bytes for the check of a count that is too large, since an endpoint's own additions weigh more on a short
-text.
-"""
+"""Least bytes for the check of a count that is too large. An endpoint's own additions weigh more on a short text."""
 FLOOR_BYTES = 8
 """Bytes that are charged as one token where a count is far too small."""
 

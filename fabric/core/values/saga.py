@@ -171,9 +171,7 @@ class Mutation:
     deadline_at: int
     status: Status = Status.OPEN
     cause: str = ""
-    """Cause (``Cause``) of the end of the attempt with the unknown outcome; "": its process is gone, or it was
-    aborted.
-    """
+    """Cause (``Cause``) of the end of the attempt whose outcome is unknown; "": its process is gone, or an abort."""
     reason: str = ""
     asked: bool = False
     """True: its reconcile tool was called as often as allowed, without an answer."""

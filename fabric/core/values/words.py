@@ -18,14 +18,16 @@ def dollars(micros: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in the unit that fits: ``84 ms``, ``1.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
+    """Return seconds in the unit that fits: ``84 ms``, ``1.4 s``, ``12 s``, ``3 min``, ``2.5 h``, ``2 h``."""
     if seconds < 0.9995:
         return f"{seconds * 1e3:.1f} ms" if 0.00005 <= seconds < 0.00995 else f"{seconds * 1e3:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
+    if seconds < 7_200:
+        return f"{seconds / 60:.0f} min"
+    return f"{f'{seconds / 3_600:.1f}'.removesuffix('.0')} h"
 
 
 def instant(micros: int) -> str:

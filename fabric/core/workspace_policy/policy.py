@@ -57,9 +57,7 @@ def goes_out(tool: ToolSpec) -> bool:
 
 
 def list_hosts(tool: ToolSpec, servers: Sequence[McpServer] = ()) -> Iterator[str]:
-    """Yield the hosts that a tool calls, as patterns where its author wrote patterns; "": a host that cannot be
-    named.
-    """
+    """Yield the hosts that a tool calls. A host is a pattern where its author wrote one; "": it cannot be named."""
     if tool.kind == "http":
         yield read_host(tool.target)
     elif tool.kind == "mcp":
@@ -87,7 +85,7 @@ def patterns_meet(pattern: str, subject: str) -> bool:
 
 
 def pattern_covers(pattern: str, subject: str) -> bool:
-    """Return True if a pattern matches every possible text of a subject: only a ``*`` covers a ``*`` of the subject."""
+    """Return True if a pattern matches every possible text of a subject. Only a ``*`` covers a ``*`` of the subject."""
     return _regex(pattern).fullmatch(subject.replace(_ANY, _HOLE)) is not None
 
 
@@ -233,8 +231,8 @@ ToolPatterns = Annotated[tuple[ToolPattern, ...], Field(max_length=ENTRIES_MAX)]
 HostPatterns = Annotated[tuple[HostPattern, ...], Field(max_length=ENTRIES_MAX)]
 Origin = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300), AfterValidator(_is_origin)]
 Waivers = Literal["author", "four_eyes", "nobody"]
-"""Permission to waive the approval of an irreversible tool: the fabric's author, a fabric with four eyes in all
-tiers, or no one.
+"""Permission to waive the approval of an irreversible tool. It is the author's, that of a fabric with four eyes in all
+tiers, or no one's.
 """
 
 

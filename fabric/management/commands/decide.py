@@ -1,12 +1,12 @@
-"""`manage.py decide ITEM approve|edit|respond|decline|reject`: answers a review, and hosts the run from there when
+"""`manage.py decide REVIEW approve|edit|respond|decline|reject`: answers a review, and hosts the run from there when
 no engine does.
 
 1. Declining and rejecting need a reason.
 2. An approval names the digest of the shown content (``--digest``), or the content is shown here and confirmed at the
    terminal.
 3. `decline` and `reject`, which approve nothing, need neither.
-4. `manage.py decide ITEM undo` takes back an answer that its run has not taken yet, `manage.py decide ITEM continue`
-   lets it count at once.
+4. `manage.py decide REVIEW undo` takes back an answer that its run has not taken yet.
+5. `manage.py decide REVIEW continue` lets it count at once.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Command(FabricCommand):
     help = "Answer a review that a run waits for. Without a running engine this command drives the run until it ends or waits again. Exit code as for `run`; 0 when an engine continues it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the item, the answer and the message."""
-        parser.add_argument("item", metavar="ITEM", help="the item's id, as `run` printed it")
+        """Add the review, the answer and the message."""
+        parser.add_argument("item", metavar="REVIEW", help="the review's id, as `run` printed it")
         parser.add_argument(
             "verb",
             metavar="approve|edit|respond|decline|reject|undo|continue",
@@ -98,7 +98,7 @@ class Command(FabricCommand):
         if taken.second_wanted:
             decided["second_wanted"] = True
             self.tell(
-                f"a second person has to agree before anything follows from it: item {taken.review_id} stays open"
+                f"a second person has to agree before anything follows from it: review {taken.review_id} stays open"
             )
         run = run_get(actor, taken.run_id)
         if elsewhere or run.terminal:
@@ -107,7 +107,7 @@ class Command(FabricCommand):
                 if run.terminal
                 else f"the running engine continues run {run.id}"
             )
-            self.tell(f"{taken.verb} is recorded for item {taken.review_id}; {goes_on}")
+            self.tell(f"{taken.verb} is recorded for review {taken.review_id}; {goes_on}")
             if options["json"]:
                 self.put(summary(actor, run) | decided)
             return OK
@@ -191,7 +191,7 @@ class Command(FabricCommand):
         before = "" if undone.recorded else " already"
         item = get_review(actor, undone.review_id)
         stands = too_late(item) if is_over(item) else "the review is open"
-        self.tell(f"{undone.verb} is undone{before} for item {undone.review_id}; {stands}")
+        self.tell(f"{undone.verb} is undone{before} for review {undone.review_id}; {stands}")
         if options["json"]:
             result = {"item": undone.review_id, "undone": undone.verb, "recorded": undone.recorded}
             self.put(summary(actor, run_get(actor, undone.run_id)) | result)

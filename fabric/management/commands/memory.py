@@ -99,7 +99,7 @@ class Command(FabricCommand):
             self.tell("this fabric remembers nothing: a memory is declared in its YAML, under memories")
 
     def _note_limit(self, one: MemoryView) -> None:
-        users = "; ".join(f"{verb}: {', '.join(names) or 'nobody'}" for verb, names in one.users)
+        users = "; ".join(f"{verb}: {', '.join(names) or 'no agent'}" for verb, names in one.users)
         if one.memory.scope == "run":
             self.stdout.write(f"{one.memory.name}: of each run, in its journal ({users})")
             return

@@ -58,7 +58,7 @@ class Command(FabricCommand):
         hand = what.add_parser("reassign", help="assign it to another person, who has half an hour to open it")
         close = what.add_parser("close", help="close a follow-up: its run has ended and does not change")
         for one in (show, claim, release, hand, close):
-            one.add_argument("id", metavar="ITEM", help="its id, as listed")
+            one.add_argument("id", metavar="REVIEW", help="its id, as listed")
         hand.add_argument("to", metavar="USER", help="a member who may decide it")
         close.add_argument("--note", required=True, metavar="TEXT", help="description of the work done")
         close.add_argument(
@@ -127,7 +127,9 @@ class Command(FabricCommand):
         if options["json"]:
             self.put({"item": item.id, "released": released})
         else:
-            self.stdout.write(f"Item {item.id} is released." if released else f"Item {item.id} was not claimed by you.")
+            self.stdout.write(
+                f"Review {item.id} is released." if released else f"Review {item.id} was not claimed by you."
+            )
         return OK
 
     def _close(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -142,7 +144,7 @@ class Command(FabricCommand):
             self.put({"item": one.review_id, "closed_by": one.closed_by, "fork": fork, "recorded": closed.created})
             return OK
         fork = f"; run {one.fork_run_id} continues from it" if one.fork_run_id else ""
-        self.stdout.write(f"Item {one.review_id} is closed{'' if closed.created else ' already'}{fork}.")
+        self.stdout.write(f"Review {one.review_id} is closed{'' if closed.created else ' already'}{fork}.")
         return OK
 
     def _write_assignment(self, actor: Actor, taken: Claimed, options: dict[str, Any]) -> int:
@@ -152,7 +154,7 @@ class Command(FabricCommand):
             return OK
         since = f", taken over from {taken.assignment.taken_from}" if taken.assignment.taken_from else ""
         until = f"until {clock(taken.assignment.lease_until)} UTC"
-        self.stdout.write(f"Item {item.id} is claimed by {taken.assignment.holder} {until}{since}.")
+        self.stdout.write(f"Review {item.id} is claimed by {taken.assignment.holder} {until}{since}.")
         self.tell(*review_lines(item))
         return OK
 

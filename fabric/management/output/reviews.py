@@ -31,11 +31,11 @@ def review_lines(item: ReviewView) -> list[str]:
     if (given := answers_waiting([item]).get(item.id)) is not None:
         said = _field("answered", answered_sentence(item, given, store_now()))
         undo = f"Undo the answer with: manage.py decide {item.id} undo"
-        return [f"Item {item.id}: {visible_line(item.reason)}", *said, *card(item), undo]
+        return [f"Review {item.id}: {visible_line(item.reason)}", *said, *card(item), undo]
     waits = f"waits for {asked_words(list_reviewers(build_review_rules(item)))}, until {instant(item.due_at)}"
     if is_over(item):
         waits = f"was due at {instant(item.due_at)}, and takes no answer any more"
-    return [f"Item {item.id} {waits}: {visible_line(item.reason)}", *card(item), command(item)]
+    return [f"Review {item.id} {waits}: {visible_line(item.reason)}", *card(item), command(item)]
 
 
 def command(item: ReviewView) -> str:
@@ -120,7 +120,7 @@ def _payload(item: ReviewView, about: AskedAbout) -> Iterator[str]:
         if not item.content:
             yield from _field("asks", "retention erased this content")
         return
-    name = "answer" if about.asks is not None else "with" if about.tool else "what passes"
+    name = "answer" if about.asks is not None else "with" if about.tool else "result to release"
     yield from label_lines(name, payload_lines(about.payload, about))
 
 

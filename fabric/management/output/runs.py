@@ -91,5 +91,5 @@ def _write_for_people(command: FabricCommand, actor: Actor, run: RunView) -> Non
     spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens{of_them}, {run.last_seq} events"
     command.stdout.write(f"Run {run.id} {how}{reason} ({spent})")
     if advice := write_advice(run):
-        command.stdout.write(f"What to do: {advice}")
+        command.stdout.write(f"Next step: {advice}")
     command.stdout.flush()

@@ -62,8 +62,8 @@ class Inbox(models.Model):
     input_id = KeyField()
     body = models.BinaryField()
     wakes = models.SmallIntegerField(default=1, db_default=1)
-    """0: read at the next claim of the run; 1: a reason to claim the run; 2: a reason to claim a quarantined one
-    too.
+    """Claims that read it. 0: the run's next claim; 1: a reason to claim the run; 2: a reason to claim a quarantined
+    one too.
     """
     format = models.SmallIntegerField(default=1, db_default=1)
     """Format that a worker must be able to read to take it (``flow.FORMAT``)."""

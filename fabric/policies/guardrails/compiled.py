@@ -30,7 +30,7 @@ DEPTH_MAX = 200
 MATCHES_MAX = 1_000
 """Largest number of matches of one pattern in one text that are read for messages; the first of them blocks."""
 MASKED_MAX = 200
-"""Largest number of different hits of one pattern that are masked one by one, each by a pass over the text."""
+"""Largest number of different hits of a pattern that are masked one by one. Each takes a pass over the text."""
 ASSIGNED_CHARS = 300
 """Characters of a text that are scanned once more behind its key."""
 

@@ -182,7 +182,7 @@ _CARRIER = r"(?:data|payload|secret|token|leak|exfil|stolen|dump|content|convers
 
 EXFILTRATION_LINKS = GuardrailRule(
     "exfiltration_links",
-    "links, images and uploads that carry what was read to somebody else",
+    "links, images and uploads that carry read text to another party",
     (
         RulePattern("drop_host", rf"(?i)\bhttps?://{_DROPS}(?:[/:?#\s\"')]|$)"),
         RulePattern(

@@ -55,10 +55,10 @@ class OperatorModels:
     """Models whose price may be below the list's."""
 
 
-NOBODY = OperatorModels()
+NO_OPERATOR_MODELS = OperatorModels()
 
 
-def find_price(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | None:
+def find_price(spec: ModelSpec, operator: OperatorModels = NO_OPERATOR_MODELS) -> Price | None:
     """Return the price, never below the list's; None: unknown, so that its calls are refused.
 
     A model at an address that the list does not know has no price: "gpt-4o" may cost more there. Nor has one whose
@@ -77,7 +77,7 @@ def find_price(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | No
     return price if floor is None else price.raised_to(floor)
 
 
-def find_floor(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | None:
+def find_floor(spec: ModelSpec, operator: OperatorModels = NO_OPERATOR_MODELS) -> Price | None:
     """Return the listed price of a model's own id at its own address. None: unlisted, or the operator allows a lower
     price.
     """
@@ -88,7 +88,7 @@ def find_floor(spec: ModelSpec, operator: OperatorModels = NOBODY) -> Price | No
     return found.least if found else None
 
 
-def find_listed(spec: ModelSpec, operator: OperatorModels = NOBODY) -> ListedPrice | None:
+def find_listed(spec: ModelSpec, operator: OperatorModels = NO_OPERATOR_MODELS) -> ListedPrice | None:
     """Return the offline list's entry of a model, whatever its own price; None: it is not listed.
 
     The option ``priced_as`` names the model to look up: at the model's own address, else at its provider's.
@@ -100,7 +100,7 @@ def find_listed(spec: ModelSpec, operator: OperatorModels = NOBODY) -> ListedPri
     return _look_up(model, spec.provider, url) if model else None
 
 
-def build_address(spec: ModelSpec, operator: OperatorModels = NOBODY) -> str:
+def build_address(spec: ModelSpec, operator: OperatorModels = NO_OPERATOR_MODELS) -> str:
     """Return the address of a model; empty: not over HTTP."""
     return _model_and_address(spec, operator)[1]
 

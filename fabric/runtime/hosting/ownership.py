@@ -52,8 +52,8 @@ class OwnedRun:
     term: int = 0
     """The last term of the lease in which the run was surely this worker's (``Lease.covers``)."""
     leaving: bool = False
-    """True: the worker dropped the run while a batch was being written, and releases its row when that batch's fate
-    is known.
+    """True: the worker dropped the run while a batch was being written. It releases its row when that batch's fate is
+    known.
     """
     documents: tuple[Document, ...] | None = None
     """The texts of its documents; None: they were not read yet."""

@@ -27,9 +27,9 @@ class AfterWrite(StrEnum):
     is gone.
     """
     COOL_DOWN = "cool down"
-    """Drop the state in memory, and own the row for ``hold_s`` more, so that no worker claims the run in a hot loop."""
+    """Drop the state in memory, and own the row for ``hold_s`` more. So no worker claims the run in a hot loop."""
     ASK = "ask by name"
-    """Drop the state in memory, and claim the run by name a sweep later, since its row may still name this worker."""
+    """Drop the state in memory, and claim the run by name a sweep later. Its row may still name this worker."""
 
 
 AFTER_WRITE: Final[Mapping[BatchFate, AfterWrite]] = {

@@ -184,8 +184,8 @@ class ClaimedRun:
     documents: tuple[Document, ...] | None = None
     """Its attached documents, if its gates need their texts; None: not read."""
     at: int = 0
-    """Instant of the claim by the store's clock: whatever was due by then is due for its owner, despite the owner's
-    own clock.
+    """Instant of the claim by the store's clock. Anything due by then is due for its owner, despite the owner's own
+    clock.
     """
 
 

@@ -238,8 +238,8 @@ class GuardRow:
     permits: Mapping[str, int]
     """Probe permits: expiry by holder. An expired one may still be listed."""
     counts: Mapping[str, int]
-    """Counts by signal, of this generation: all of them, or those of the last minute (``SignalCount.windowed``), or the
-    latest instant (``SignalCount.until``).
+    """Counts by signal, of this generation. They are all of them, those of the last minute (``SignalCount.windowed``),
+    or the latest instant (``SignalCount.until``).
     """
     asked_at: int
 

@@ -48,8 +48,8 @@ CLAIMS_MAX = Limits().claims_without_progress
 DUE_US = 24 * 3600 * 1_000_000
 """Time to answer: one day. Nothing happens automatically after it: a run that kills its owners stays away."""
 WAKES_QUARANTINED = 2
-"""``wakes`` of the inputs that a quarantined run is claimed for: a cancel, a terminate, and the answer to its own
-review. Any other must not wake it.
+"""``wakes`` of the inputs that a quarantined run is claimed for. They are a cancel, a terminate, and the answer to its
+own review. Any other must not wake it.
 """
 ROLE = "reviewer"
 VERBS = ("approve", "reject")

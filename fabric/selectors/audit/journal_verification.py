@@ -240,8 +240,9 @@ _COLUMNS = "run_id, seq, kind, version, at, header, payload, payload_hash, hash,
 
 
 def _events(after: str, upto: str, *, exact: bool) -> Iterator[JournalRow]:
-    """Yield the rows of all journals with ``after`` < run id <= ``upto``, by run and seq, a page at a time. ``exact``:
-    the rows of run ``after`` too.
+    """Yield the rows of all journals with ``after`` < run id <= ``upto``, by run and seq, in pages.
+
+    ``exact``: the rows of run ``after`` too.
     """
     at: tuple[str, int] = (after, -(2**31) if exact else 2**31 - 1)
     bound = "AND run_id <= %s" if upto else ""

@@ -177,7 +177,7 @@ def answered_sentence(item: ReviewView, given: ReviewAnswer, now: int) -> str:
     if item.open and item.approvals > 1 and given.verb in ("approve", "edit"):
         said += "; a second person is asked when the run has used it"
     undo = describe_undo(given, now)
-    return f"item {item.id} {said}{'; ' if undo else ''}{undo}"
+    return f"review {item.id} {said}{'; ' if undo else ''}{undo}"
 
 
 def describe_undo(given: ReviewAnswer, now: int) -> str:
@@ -240,4 +240,4 @@ def takes_none_now(item: ReviewView) -> str:
 def too_late(item: ReviewView) -> str:
     """Return the reason why an overdue review takes no answer, one sentence."""
     expiry = str(item.content.get("expiry") or "rejected by the system")
-    return f"item {item.id} was due at {instant_exact(item.due_at)}, and an answer comes too late: {expiry}"
+    return f"review {item.id} was due at {instant_exact(item.due_at)}, and an answer comes too late: {expiry}"

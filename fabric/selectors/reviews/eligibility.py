@@ -75,8 +75,8 @@ def who_is_asked(item: ReviewView) -> str:
 def asks(actor: Actor) -> Q:
     """Return the condition on reviews that the actor may answer, with any verb."""
     program, held = actor.kind == "service", actor.held or actor.roles
-    everybodys = _asks(everywhere(held) | {actor.name} | ({REVIEWER} if program else set()))
-    found = reduce(or_, (_asks(roles) & at for roles, at in _places(held)), everybodys)
+    anywhere = _asks(everywhere(held) | {actor.name} | ({REVIEWER} if program else set()))
+    found = reduce(or_, (_asks(roles) & at for roles, at in _places(held)), anywhere)
     return found & _match_program(actor) if program else found
 
 

@@ -109,11 +109,11 @@ def not_its_digest(item: ReviewView, given: str) -> str:
         if names(given, digest):
             differs = "; ".join(_differences(content, item.content)) if item.reads else ""
             said = differs or "nothing that can be shown differs"
-            return f"item {item.id} asks about something else by now (since that was shown: {said})"
+            return f"review {item.id} asks about something else by now (since that was shown: {said})"
     other = Review.objects.filter(workspace_id=item.workspace_id, digest__startswith=given.lower())
     if len(given) >= DIGEST_CHARS_MIN and (found := other.values_list("id", flat=True).first()):
-        return f"that is the digest of item {found}, not of item {item.id}"
-    return f"nothing was shown under that digest for item {item.id}"
+        return f"that is the digest of review {found}, not of review {item.id}"
+    return f"nothing was shown under that digest for review {item.id}"
 
 
 def _earlier_contents(item: ReviewView) -> Iterator[tuple[str, Mapping[str, JSON]]]:

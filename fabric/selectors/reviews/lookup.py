@@ -97,7 +97,7 @@ def get_review(actor: Actor, review_id: str) -> ReviewView:
     named = clean_text(review_id)[0]
     row = Review.objects.filter(match_visible(actor, Review), id=named).values(*_COLUMNS).first()
     if row is None:
-        message = f"there is no item {review_id[:80]!r} in this workspace; look at the open ones"
+        message = f"there is no review {review_id[:80]!r} in this workspace; look at the open ones"
         raise Refused(message, code="not_found", field="review")
     return _view(actor, row)
 

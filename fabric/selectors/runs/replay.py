@@ -186,16 +186,16 @@ def compare_reviews(run_id: str, changes: dict[str, ReviewChange]) -> Iterator[s
     """Return each row of the table of reviews that differs from the journal, as a sentence."""
     rows = {row.id: row for row in Review.objects.filter(run_id=run_id)}
     for missing in changes.keys() - rows.keys():
-        yield f"item {missing} is in the journal and not in the table"
+        yield f"review {missing} is in the journal and not in the table"
     for extra in rows.keys() - changes.keys():
-        yield f"item {extra} is in the table and not in the journal"
+        yield f"review {extra} is in the table and not in the journal"
     for name in sorted(changes.keys() & rows.keys()):
         yield from _compare_review(rows[name], changes[name])
 
 
 def _compare_review(row: Review, wanted: ReviewChange) -> Iterator[str]:
     if wanted.content != ERASED and bytes(row.content) != wanted.content:
-        yield f"item {row.id} shows something else than the journal has"
+        yield f"review {row.id} shows something else than the journal has"
     for name, value in wanted.row.items():
         if name != "content" and getattr(row, name) != value:
-            yield f"item {row.id} has {name} {getattr(row, name)!r}, the journal {value!r}"
+            yield f"review {row.id} has {name} {getattr(row, name)!r}, the journal {value!r}"

@@ -115,8 +115,8 @@ def _is_published(actor: Actor, name: str) -> bool:
 
 def _free(actor: Actor, name: str) -> str:
     """Return the name, or its first numbered form that neither a fabric nor a draft of the actor has."""
-    everybodys = Fabric.objects.filter(workspace_id=actor.workspace_id)
-    taken = {*everybodys.filter(name__startswith=name).values_list("name", flat=True)}
+    of_workspace = Fabric.objects.filter(workspace_id=actor.workspace_id)
+    taken = {*of_workspace.filter(name__startswith=name).values_list("name", flat=True)}
     own = Draft.objects.filter(match_visible(actor, Draft), author=actor.name, name__startswith=name)
     taken |= {*own.values_list("name", flat=True)}
     numbered = (f"{name}-{n}" for n in range(2, FREE_MAX))

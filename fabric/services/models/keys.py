@@ -108,7 +108,8 @@ def _host(provider: str, host: str) -> str:
     url = host.strip()
     where = origin(url) if len(url) <= URL_CHARS_MAX else None
     if where is None:
-        message = f"host is {url[:120]!r}: give the endpoint's URL, as in https://api.example.org/v1"
+        wrong = f"{url[:120]!r} is no URL of an endpoint" if url else "the endpoint's URL is missing"
+        message = f"{wrong}: give it in the field host, as in https://api.example.org/v1"
         raise Refused(message, code="invalid", field="host")
     own = here.environment().get(provider)
     if own is None or origin(own.url) != where:

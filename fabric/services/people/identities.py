@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 RECHECK_S = 300
 GRACE_S = 900
 TRY_EVERY_S = 30
-EVERYBODY = "*"
-"""Group of everybody whom the provider lets in, in the operator's table."""
+EACH_PERSON = "*"
+"""Group of all persons whom the provider lets in, in the operator's table."""
 GOOGLE = "accounts.google.com"
 """Issuer at which anyone in the world can have an account."""
 
@@ -65,8 +65,8 @@ def provider() -> OidcProvider | None:
 
 
 def roles_for(known: OidcClaims) -> frozenset[str]:
-    """Return the roles of a person in the operator's table, by group, by checked mail address, and for everybody."""
-    groups, mail = {*known.groups, EVERYBODY}, known.email.casefold()
+    """Return the roles of a person in the operator's table, by group, by checked mail address, and for all persons."""
+    groups, mail = {*known.groups, EACH_PERSON}, known.email.casefold()
     # A person who may name groups must not become another one by a mail address.
     return frozenset(
         role
@@ -236,7 +236,7 @@ def _domain_wrong(known: OidcClaims) -> str:
     """Return the reason why a mail address keeps its owner out; empty if it does not."""
     allowed = {one.casefold() for one in settings.FABRIC_OIDC_DOMAINS}
     if not allowed and (
-        GOOGLE in settings.FABRIC_OIDC_ISSUER or any(group == EVERYBODY for group, _ in settings.FABRIC_OIDC_ROLES)
+        GOOGLE in settings.FABRIC_OIDC_ISSUER or any(group == EACH_PERSON for group, _ in settings.FABRIC_OIDC_ROLES)
     ):
         return "this provider lets no one in until FABRIC_OIDC_DOMAINS names the domains: ask the operator"
     # Google gives accounts to anyone, with any mail address: only its word on the organisation counts.

@@ -47,7 +47,7 @@ NEEDS_A_REASON = {
     ("post_stage", "respond"): "say in the message what is to be done otherwise: the stage runs once more with it",
     ("follow_up", "respond"): "say in the message what became of it: the follow-up is closed with that note",
 }
-"""Sentence for each kind of item (empty: any) and verb that needs a message."""
+"""Sentence for each kind of review (empty: any) and verb that needs a message."""
 STAKES_REASON = "in high-stakes every answer needs a reason: say why in the message, it is kept with the run"
 UNFIT: Mapping[str, str] = {
     "arguments": "the arguments do not fit",
@@ -76,12 +76,12 @@ def fresh_enough(actor: Actor, item: ReviewView) -> None:
         return
     if actor.via.startswith(TOKEN):
         message = (
-            f"high-stakes reviews cannot be decided with a token: sign in and decide item {item.id} in the browser"
+            f"high-stakes reviews cannot be decided with a token: sign in and decide review {item.id} in the browser"
         )
         raise Refused(message, code="forbidden", field="actor")
     if not is_fresh(actor):
         minutes = SIGN_IN_S // 60
-        message = f"in high-stakes a sign-in is good for {minutes} minutes: sign in again, then answer item {item.id}"
+        message = f"in high-stakes a sign-in is good for {minutes} minutes: sign in again, then answer review {item.id}"
         raise Refused(message, code="forbidden", field=SIGN_IN)
 
 
@@ -117,17 +117,17 @@ def possible(actor: Actor, item: ReviewView, decision: DecisionMade, assignment_
     ``assignment_lease``: number of the lease under which it is given; 0: any.
     """
     if decision.verb not in item.verbs:
-        message = f"{decision.verb[:40]!r} is no answer to item {item.id}; possible are: {', '.join(item.verbs)}"
+        message = f"{decision.verb[:40]!r} is no answer to review {item.id}; possible are: {', '.join(item.verbs)}"
         raise Refused(message, code="invalid", field="verb")
     _check_shown_content(item, decision)
     if is_over(item):
         raise Refused(too_late(item), code="conflict", field="due_at")
     caps = decision.cap_usd_micros is not None or bool(decision.caps)
     if wrong := why_not(item, actor, decision.verb, caps=caps and bool(item.given.get("takes_cap"))):
-        raise Refused(f"item {item.id}: {wrong}", code="forbidden", field="actor")
+        raise Refused(f"review {item.id}: {wrong}", code="forbidden", field="actor")
     _not_theirs_behind(actor, item, decision)
     if decision.verb == "edit" and (dead_end := edit_problem(actor, item)):
-        raise Refused(f"item {item.id}: {dead_end}", code="invalid", field="verb")
+        raise Refused(f"review {item.id}: {dead_end}", code="invalid", field="verb")
     fresh_enough(actor, item)
     _require_assignment(actor, item, assignment_lease)
     _require_reason(item, decision)
@@ -157,7 +157,7 @@ def _check_shown_content(item: ReviewView, decision: DecisionMade) -> None:
         return
     if len(decision.digest) < DIGEST_CHARS_MIN:
         message = (
-            f"an answer says to which content it was given: give the digest of item {item.id}, or at least its first "
+            f"an answer says to which content it was given: give the digest of review {item.id}, or at least its first "
             f"{DIGEST_CHARS_MIN} characters"
         )
         raise Refused(message, code="invalid", field="digest")
@@ -176,9 +176,7 @@ def _not_theirs_behind(actor: Actor, item: ReviewView, decision: DecisionMade) -
         own.update(item.barred)
     if behind := [name for name in actor.behind if name in own]:
         made = "its token" if actor.kind == "service" else "this sign-in's link"
-        message = (
-            f"item {item.id}: {actor.name} may not approve this: {behind[0]} made {made}, and may not approve it either"
-        )
+        message = f"review {item.id}: {actor.name} may not approve this: {behind[0]} made {made}, and may not approve it either"
         raise Refused(message, code="forbidden", field="actor")
 
 
@@ -189,7 +187,7 @@ def _require_assignment(actor: Actor, item: ReviewView, assignment_lease: int) -
     if assignment_lease and (
         assignment is None or (assignment.holder, assignment.lease) != (actor.name, assignment_lease)
     ):
-        message = f"you have lost the assignment of item {item.id}: look at it again, and claim it before you decide"
+        message = f"you have lost the assignment of review {item.id}: look at it again, and claim it before you decide"
         raise Refused(message, code="conflict", field="assignment")
 
 
@@ -220,7 +218,7 @@ def _tool_problem(item: ReviewView, decision: DecisionMade) -> str:
     """Return the reason why another tool cannot replace the shown one."""
     takes = [str(item.given.get("tool", "")), *item.given.get("takes_tools", ())]
     if decision.verb != "edit" or "takes_tools" not in item.given:
-        return f"another tool goes with the edit of a call; item {item.id} takes none"
+        return f"another tool goes with the edit of a call; review {item.id} takes none"
     if decision.tool not in takes:
         return f"{decision.tool[:63]!r} may not be called in place of this one; there are: {', '.join(takes[1:])}"
     return ""
@@ -232,7 +230,7 @@ def _caps_fit(item: ReviewView, decision: DecisionMade) -> None:
         return _cap_named(item, decision)
     field = "caps" if decision.cap_usd_micros is None else "cap_usd_micros"
     if decision.verb != "approve" or not item.given.get("takes_cap"):
-        message = f"a new cap goes with the approval of a run that costs too much; item {item.id} takes none"
+        message = f"a new cap goes with the approval of a run that costs too much; review {item.id} takes none"
         raise Refused(message, code="invalid", field=field)
     standing = {cap_key(one["scope"], one["unit"]): int(one["cap"]) for one in item.given.get("takes_caps", ())}
     budget, before = revision_spec(item.revision_id).policy.budget, int(item.given.get("cap_usd_micros") or 0)
@@ -258,7 +256,7 @@ def _model_problem(item: ReviewView, verb: str, model: str) -> str:
     """Return the reason why another model cannot be the fallback."""
     takes = item.given.get("takes_model")
     if verb != "approve" or not takes:
-        return f"another model goes with the approval of a call that failed; item {item.id} takes none"
+        return f"another model goes with the approval of a call that failed; review {item.id} takes none"
     if model != takes["model"]:
-        return f"item {item.id} asks about model {takes['model']!r}, not about {model[:63]!r}; name that one or none"
+        return f"review {item.id} asks about model {takes['model']!r}, not about {model[:63]!r}; name that one or none"
     return ""

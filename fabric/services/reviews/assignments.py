@@ -134,7 +134,7 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
     item = _claimable(actor, review_id, asked=False)
     seen = find_assignment(actor, item.id)
     if not (may(actor, Right.OPERATE, item.fabric_name) or (seen is not None and seen.is_of(actor.name))):
-        message = f"you have not claimed item {item.id}: its holder, an owner or an operator can assign it"
+        message = f"you have not claimed review {item.id}: its holder, an owner or an operator can assign it"
         raise Refused(message, code="forbidden", field="actor")
     name = _receiver(actor, item, to)
     row = Review.objects.filter(id=item.id, workspace_id=actor.workspace_id)
@@ -148,9 +148,9 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
 def refuse_assigned(review_id: str, assignment: AssignmentView | None) -> Refused:
     """Return the Refused for a review that is assigned to another person."""
     if assignment is None or not assignment.live:
-        message = f"item {review_id} changed hands at this moment; look at it again"
+        message = f"review {review_id} changed hands at this moment; look at it again"
     else:
-        message = f"{assignment.holder} has claimed item {review_id} until {clock(assignment.lease_until)} UTC: wait until then, or ask them to release it"
+        message = f"{assignment.holder} has claimed review {review_id} until {clock(assignment.lease_until)} UTC: wait until then, or ask them to release it"
     return Refused(message, code="conflict", field="assignment")
 
 
@@ -167,11 +167,11 @@ def _claimable(actor: Actor, review_id: str, *, asked: bool = True) -> ReviewVie
     _person(actor)
     item = get_review(actor, review_id)
     if not item.open and not (item.follow_up and find_closure(actor, item.id) is None):
-        raise Refused(f"item {item.id} is closed", code="conflict", field="review")
+        raise Refused(f"review {item.id} is closed", code="conflict", field="review")
     if is_over(item):
         raise Refused(takes_none_now(item), code="conflict", field="due_at")
     if asked and not may_answer(item, actor):
-        message = f"{actor.name} is not asked about item {item.id}: it is for {who_is_asked(item)}"
+        message = f"{actor.name} is not asked about review {item.id}: it is for {who_is_asked(item)}"
         raise Refused(message, code="forbidden", field="actor")
     return item
 
@@ -183,7 +183,7 @@ def _receiver(actor: Actor, item: ReviewView, to: str) -> str:
         message = f"there is no member {name[:60]!r}: name a member of this workspace"
         raise Refused(message, code="invalid", field="to")
     if not is_asked(build_review_rules(item), person):
-        message = f"{name[:60]} is not asked about item {item.id}: hand it to {who_is_asked(item)}"
+        message = f"{name[:60]} is not asked about review {item.id}: hand it to {who_is_asked(item)}"
         raise Refused(message, code="invalid", field="to")
     return name
 

@@ -55,9 +55,9 @@ from fabric.services.reviews.assignments import assignment_release
 from fabric.services.reviews.follow_ups import close_follow_up
 
 __all__ = [
+    "ALL_MEMBERS",
     "BULK_MAX",
     "EDITED_BYTES_MAX",
-    "EVERYBODY",
     "MESSAGE_CHARS_MAX",
     "VERBS",
     "BulkItem",
@@ -70,8 +70,8 @@ __all__ = [
 
 UNDO_S_MAX = 60.0
 TRIES = 5
-"""Largest number of tries of an answer that met another one which was then taken back, or refused by the run."""
-BUSY = "item {} is being answered by others at this moment; look at it again"
+"""Largest number of tries of an answer that met another one. The other was then undone, or refused by the run."""
+BUSY = "review {} is being answered by others at this moment; look at it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def hasten_decision(
     item, sent, given = _build_last(actor, review_id, answer_id)
     fresh_enough(actor, item)
     if sent.fate == "taken_back":
-        message = f"you undid this answer to item {item.id}: answer again"
+        message = f"you undid this answer to review {item.id}: answer again"
         raise Refused(message, code="conflict", field="review")
     act = _build_audit_entry(actor, Act.DECISION_HASTENED, item, given)
     with store_answers():
@@ -266,11 +266,11 @@ def _build_last(actor: Actor, review_id: str, answer_id: str) -> tuple[ReviewVie
     if not sent or sent[-1].decision is None:
         if not item.open:
             raise _too_late(actor, item.id, "there is nothing to take back")
-        message = f"item {item.id} has no answer to undo"
+        message = f"review {item.id} has no answer to undo"
         raise Refused(message, code="conflict", field="review")
     given = sent[-1].decision
     if given.actor != actor.name:
-        message = f"item {item.id} was answered by {given.actor}: only who gave an answer takes it back, or lets it count at once"
+        message = f"review {item.id} was answered by {given.actor}: only who gave an answer takes it back, or lets it count at once"
         raise Refused(message, code="forbidden", field="actor")
     return item, sent[-1], given
 
@@ -279,10 +279,10 @@ def _too_late(actor: Actor, review_id: str, so: str) -> Refused:
     item = get_review(actor, review_id)  # Read after its answers: the run may have taken one in between.
     answer = find_answer(item)
     if actor.name in item.agreed:
-        message = f"your answer on item {item.id} counts already, and a second person has to answer too; {so}"
+        message = f"your answer on review {item.id} counts already, and a second person has to answer too; {so}"
         return Refused(message, code="conflict", field="review")
     if answer is None or item.open:
-        message = f"the run refused this answer to item {item.id}, and the review is still open: answer again"
+        message = f"the run refused this answer to review {item.id}, and the review is still open: answer again"
         return Refused(message, code="conflict", field="review")
     return Refused(f"{_answered_refusal(item, answer).message}; {so}", code="conflict", field="review")
 
@@ -401,7 +401,7 @@ def _kind(item: ReviewView) -> tuple[str, str, str]:
     return item.fabric_name, item.item, item.stage
 
 
-EVERYBODY = "*"
+ALL_MEMBERS = "*"
 """Subject of the audit line for an export of all people's decisions."""
 
 
@@ -421,5 +421,5 @@ def decisions_export(*, actor: Actor, wanted: HistoryFilter, form: str) -> Decis
         raise Refused(message, code="forbidden", field="by")
     lines = DecisionLines(actor, wanted, form)
     kept = {"form": form, "since": wanted.since, "until": wanted.until}
-    audit_record(actor=actor, act=Act.DECISIONS_EXPORTED, subject=wanted.by or EVERYBODY, **kept)
+    audit_record(actor=actor, act=Act.DECISIONS_EXPORTED, subject=wanted.by or ALL_MEMBERS, **kept)
     return lines

@@ -98,12 +98,10 @@ def may_close(actor: Actor, item: ReviewView) -> bool:
 def _get_follow_up(actor: Actor, review_id: str) -> ReviewView:
     item = get_review(actor, review_id)
     if not item.follow_up:
-        message = f"item {item.id} is no follow-up, a run waits with it: answer it instead"
+        message = f"review {item.id} is no follow-up, a run waits with it: answer it instead"
         raise Refused(message, code="invalid", field="review")
     if actor.kind != "person" or not may_close(actor, item):
-        message = (
-            f"{actor.name} may not close item {item.id}: that is for {who_is_asked(item)}, and for owners and operators"
-        )
+        message = f"{actor.name} may not close review {item.id}: that is for {who_is_asked(item)}, and for owners and operators"
         raise Refused(message, code="forbidden", field="actor")
     return item
 
@@ -120,4 +118,4 @@ def _note(note: str) -> str:
 
 
 def _closed_before(item: ReviewView, by: str, at: int) -> Refused:
-    return Refused(f"item {item.id} was closed by {by} at {instant(at)}", code="conflict", field="review")
+    return Refused(f"review {item.id} was closed by {by} at {instant(at)}", code="conflict", field="review")

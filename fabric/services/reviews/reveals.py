@@ -25,7 +25,7 @@ REVEALING = "see what is withheld"
 def reveal_review(*, actor: Actor, review_id: str) -> ReviewView:
     """Return the review with its masked parts. Raises Refused: not_found, forbidden, conflict (nothing is masked)."""
     item = get_review(actor, review_id)
-    _may(actor, f"item {item.id}", withheld=item.withheld)
+    _may(actor, f"review {item.id}", withheld=item.withheld)
     audit_record(actor=actor, act=Act.CONTENT_REVEALED, subject=item.id, run=item.run_id)
     return replace(item, revealed=True)
 

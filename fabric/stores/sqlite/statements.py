@@ -224,7 +224,7 @@ SELECT name, text, origin FROM fabric_attachment
 WHERE run_id = (SELECT coalesce(root_run_id, id) FROM fabric_run WHERE id = ?) ORDER BY position
 """
 # The earliest of each queue and priority, each a lookup. An input that its run's owner can already see is the owner's
-# business; one that is to come is everybody's.
+# business; any process may claim a future one.
 NEXT_DUE = f"""
 WITH RECURSIVE wanted(queue) AS (
   SELECT min(queue) FROM fabric_run WHERE incarnation IS NULL AND wake_at IS NOT NULL

@@ -41,7 +41,7 @@ def socket_directory(data: Path) -> Path:
         return inside
     home = Path(tempfile.gettempdir()) / f"fabric-flow-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
-    # A name in a place that everybody may write to: it counts only when it is this user's and closed to others.
+    # All users may write to this folder, so the socket counts only if it is this user's and closed to others.
     seen = home.lstat()
     if seen.st_uid != os.getuid() or seen.st_mode & 0o077:
         raise PermissionError(f"{home} belongs to another user: remove it, or set TMPDIR")

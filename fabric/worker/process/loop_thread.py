@@ -34,7 +34,7 @@ class LoopThread:
         self._waits_since: float | None = None
         self._timer: asyncio.Handle | None = None
         self._due = 0.0
-        """Time at which the timer rings. uvloop's own handle does not have it: for less than a millisecond it is a
+        """Time at which the timer rings. uvloop's own handle does not have it. For less than a millisecond it is a
         plain one.
         """
         self._thread = threading.Thread(target=self.asyncio.run_forever, name=name, daemon=True)

@@ -367,7 +367,7 @@ def _read_message(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
     elif fact["verb"] == "edit":
         reading.others.append({"fault": "person_edits", "times": 1})
     elif fact["verb"] != "reject":
-        reading.leave(f"event {seq}, somebody answered {fact['verb']}: in a drill people reject what they are asked")
+        reading.leave(f"event {seq}, a person answered {fact['verb']}: in a drill people reject what they are asked")
 
 
 def _once(sentence: str) -> Deciding:

@@ -230,8 +230,8 @@ def _drill(place: LiveDrill, came: LiveResult, promised: Chain | None, unknown: 
         return
     during = place.run("during")
     came.steady("during", during)
-    nobody = "" if during.chain.links else "no protection met the failure: no decision was made"
-    came.judge(find_verdict(during.chain, promised), str(during.chain), unknown or nobody)
+    undecided = "" if during.chain.links else "no protection met the failure: no decision was made"
+    came.judge(find_verdict(during.chain, promised), str(during.chain), unknown or undecided)
     back = place.put_back()
     came.put_back(back)
     if not back.done:

@@ -166,7 +166,7 @@ def journal(seen: DrillView) -> str:
     steady = seen.body.get("steady") or {}
     before, after = (_read_probes(steady.get(part)) for part in ("before", "after"))
     if len(before) < len(scenario.steady_state.probes):
-        message = "it was ended before anybody had looked at its steady state: there is nothing to keep a journal of"
+        message = "it ended before its steady state was looked at: there is no journal"
         raise Refused(message, code="conflict", field="form")
     return build_journal(
         scenario,

@@ -61,7 +61,7 @@ def turns_are_taken_by_those_who_were_chosen(seen: WatchedRun, event: Event, fac
     graph = topology.graph
     speaker, turns = seen.chosen or (graph.initial_speaker, 0)
     if fact.agent != speaker:
-        return f"{fact.agent} has the turn of {speaker or 'nobody: it is closed'}"
+        return f"{fact.agent} has the turn of {speaker or 'no agent: it is closed'}"
     return f"turn {turns + 1} of {graph.max_turns}" if graph.max_turns is not None and turns >= graph.max_turns else ""
 
 

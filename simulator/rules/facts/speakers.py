@@ -71,8 +71,8 @@ class Speakers:
     erased: bool = False
     """True: the context is unknown, since a change of it was erased."""
     outside: list[tuple[str, int]] = field(default_factory=list)
-    """Changes of the context from outside during the turn in flight: content, and number of the turn's own changes
-    before it.
+    """Changes of the context from outside during the turn in flight. Each has its content, and the number of the turn's
+    own changes before it.
     """
 
     def take(self, event: Event) -> Pairs | None:

@@ -205,7 +205,7 @@ def _unknown_is_free(
     )
 
 
-def _asks_nobody(*_: Any) -> Verdict:
+def _skip_shared_buckets(*_: Any) -> Verdict:
     """A retry takes no token of the shared buckets."""
     return PASS
 
@@ -218,7 +218,7 @@ GRANT_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     **dict.fromkeys(IN_GRANTS, nullcontext),
     "reservation_left_out": lambda: planting.attribute(driver, "list_entries", _half_reserved),
     "unknown_settled_free": lambda: planting.attribute(driver, "list_entries", _unknown_is_free),
-    "retry_asks_nobody": lambda: planting.attribute(retry_budget, "_ask_shared_buckets", _asks_nobody),
+    "retry_skips_shared_buckets": lambda: planting.attribute(retry_budget, "_ask_shared_buckets", _skip_shared_buckets),
     "retry_token_for_nothing": lambda: planting.attribute(grant_rules, "TOKEN", 0),
     "credit_without_pause": lambda: planting.attribute(grant_rules, "CREDIT_EVERY_US", 0),
     "grant_spent_twice": lambda: planting.attribute(GrantBook, "spend", _spends_nothing),

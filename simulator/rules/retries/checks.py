@@ -67,7 +67,7 @@ def nodes_wait(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
 
 
 @register_check("call_issued", "model_answered", "tool_answered", "input_requested")
-def nobody_works_while_a_node_waits(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
+def waiting_nodes_make_no_calls(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
     """A step whose node waits makes no call and gets no answer."""
     return f"{fact.step_id} waits to run again" if fact.step_id in seen.node_not_before else ""
 

@@ -34,7 +34,7 @@ from simulator.rules.facts.journals import WatchedRun, register_check
 
 
 @register_check("review_opened")
-def nobody_has_said_anything_yet(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
+def new_review_is_unanswered(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
     """A new review has no approval, and needs two where the fabric says so. No run waits for a follow-up."""
     seen.agreed[fact.review_id] = []
     if fact.item in ("follow_up", "quarantine"):
@@ -55,7 +55,7 @@ def answers_by_right(seen: WatchedRun, event: Event, fact: Any, after: Run) -> s
 
 
 @register_check("review_approved", "review_edited", "review_decided")
-def nobodys_own(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
+def no_own_approval(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
     """A run's starter approves nothing of it, nor does an edit's author in high-stakes; a person counts once."""
     if getattr(fact, "system", False):
         return ""
@@ -124,7 +124,7 @@ def _unread(*given: Any) -> None:
     """The engine does not search results for orders."""
 
 
-def _nobody(*given: Any) -> tuple[str, ...]:
+def _bar_no_one(*given: Any) -> tuple[str, ...]:
     return ()
 
 
@@ -143,7 +143,7 @@ def _one_is_enough(enough: Callable[..., str]) -> Callable[..., str]:
 PEOPLE_PLANTS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "roles_unchecked": nullcontext,
     "roles_believed": lambda: planting.attribute(agreeing, "not_theirs", _believe_roles),
-    "own_approval_counts": lambda: planting.attribute(agreeing, "barred_people", _nobody),
+    "own_approval_counts": lambda: planting.attribute(agreeing, "barred_people", _bar_no_one),
     "own_edit_counts": lambda: planting.attribute(agreeing, "build_review_rules", _alone(agreeing.build_review_rules)),
     "orders_are_followed": lambda: planting.attribute(screening, "find_instruction", _unread),
     "one_of_two_is_enough": lambda: planting.attribute(agreeing, "weigh_answer", _one_is_enough(agreeing.weigh_answer)),

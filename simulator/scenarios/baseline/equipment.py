@@ -64,7 +64,7 @@ def _with_planner(topology: TopologySpec) -> TopologySpec:
     return SupervisorTopology.model_construct(workers=topology.speakers(), plan=None, plan_critic=None, **around)
 
 
-def _with_whoever_spends(spec: FabricSpec) -> Equipped:
+def _add_spender(spec: FabricSpec) -> Equipped:
     """Add an agent after the one that spends all money, because money is checked before a call."""
     merged, aggregator = with_role("aggregator")(spec)
     if merged.topology.critic is not None or merged.topology.finalizer is not None:
@@ -136,7 +136,7 @@ def _with_hands(spec: FabricSpec) -> Equipped:
 MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {
     FailureType.TOOL_LOOP: _with_reader,
     FailureType.DEADLOCK: with_role("planner"),
-    FailureType.COST_OVERRUN: _with_whoever_spends,
+    FailureType.COST_OVERRUN: _add_spender,
     FailureType.PROVIDER: with_role("finalizer"),
     FailureType.SCHEMA_GROUNDING: with_role("finalizer"),
     FailureType.PLAN_MALFORMED: with_role("planner"),

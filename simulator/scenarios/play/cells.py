@@ -155,8 +155,8 @@ def drill_told(
         return end_drill("unknown", seen, unknown, world)
     if verdict == "pass" and (left := _left_behind(world, before.world)):
         return end_drill("deviated", seen, left, world)
-    nobody = "no protection met the failure: no decision was made" if verdict == "unknown" else ""
-    return end_drill(verdict, seen, nobody, world)
+    undecided = "no protection met the failure: no decision was made" if verdict == "unknown" else ""
+    return end_drill(verdict, seen, undecided, world)
 
 
 def _left_behind(world: World, before: World) -> str:

@@ -68,12 +68,12 @@ _R, _F = Reaction, FailureType
 NO_BREAKER, NO_CHEAPER = "no circuit breaker counts the failure", "the failure is not one that a cheaper model ends"
 NO_FALLBACK = "the failure is not one that another model ends"
 NOTHING_TO_INJECT = "no call was blocked that a message could answer"
-NOBODY_AT_WORK = "no agent is at work that could answer with what it has"
+NO_AGENT_AT_WORK = "no agent is at work that could answer with what it has"
 NOT_RETRIED = "the failure is not retried"
 
 _ALWAYS_OUT = {_R.WAIT_FOR_BREAKER: NO_BREAKER, _R.CHEAPER_MODEL: NO_CHEAPER}
 _NOT_A_CALL = {**_ALWAYS_OUT, _R.FALLBACK_MODEL: NO_FALLBACK}
-_OF_A_STAGE = {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.TERMINATE: NOBODY_AT_WORK}
+_OF_A_STAGE = {**_NOT_A_CALL, _R.INJECT: NOTHING_TO_INJECT, _R.TERMINATE: NO_AGENT_AT_WORK}
 
 CANNOT: Mapping[FailureType, Mapping[Reaction, str]] = {
     _F.TOOL_LOOP: _NOT_A_CALL,

@@ -74,7 +74,7 @@ class Tokens:
 
 
 Meeting = Literal["failed", "refused", "probed"]
-"""Ways in which a failure is met: a call returned, was not let out, or went out as a probe and returned."""
+"""Ways in which a failure is met: a call returned, was held back, or returned as a probe."""
 ANSWER = Span(0.4, 1.0)
 """Duration of an answer with its writes, in seconds."""
 PERSON = Span(0.0, 2_000.0)

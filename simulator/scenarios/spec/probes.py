@@ -59,7 +59,7 @@ class Observed:
 PROBES: Mapping[str, str] = {
     "state": "the state that the run is in at the end",
     "chain": "the decisions about failures in their order, and that state: retry > surface > failed",
-    "cost_usd_micros": "what the run cost, micro-dollars",
+    "cost_usd_micros": "the cost of the run, micro-dollars",
     "duration_s": "how long it took, seconds",
     "model_calls": "calls of models that went out, retries as well",
     "tool_calls": "calls of tools that went out, retries as well",

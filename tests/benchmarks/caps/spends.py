@@ -204,7 +204,7 @@ def _spend(site: Site, grants: Any, processes: int, kills: int) -> None:
 
 
 def _settle(site: Site, grants: Any) -> None:
-    """The last reaper: everybody is gone."""
+    """The last reaper: every process is gone."""
     while grants.reap().grants:
         site.look()
     site.look()

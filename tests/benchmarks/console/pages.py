@@ -43,7 +43,7 @@ SCANNED = (
     ("tokens", "tokens:>50k"),
     ("replanned", "replans:>0"),
     ("truncated, which none is", "truncated:yes"),
-    ("somebody else's", "by:nobody"),
+    ("another member's", "by:nobody"),
     ("a word", "chargebacks"),
     ("a word that is nowhere", "zebra"),
     ("the end of an id", "id:0123456789ab"),

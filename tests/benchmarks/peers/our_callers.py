@@ -41,7 +41,7 @@ class Ends:
     def wait(self, run_id: str) -> None:
         """Returns when the run is over. TimeoutError after a minute."""
         over = self._waiting.setdefault(run_id, threading.Event())
-        self._told.set()  # It may be over before anybody waits.
+        self._told.set()  # It may be over before a thread waits.
         if not over.wait(WAIT_S):
             raise TimeoutError(f"run {run_id} did not end within {WAIT_S:.0f} s")
 

@@ -42,7 +42,7 @@ def test_the_ratio_is_the_median_of_the_rounds():
 
 
 @pytest.mark.redis
-def test_a_redis_database_is_nobody_else_s_and_emptied_afterwards():
+def test_a_redis_database_belongs_to_one_test_and_is_emptied_afterwards():
     server = os.environ["TEST_REDIS_URL"]
     with empty_redis(server) as one, empty_redis(server) as other:
         assert len({one, other, server}) == 3

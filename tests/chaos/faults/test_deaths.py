@@ -83,7 +83,7 @@ def test_another_process_with_the_same_number_dies_its_own_death(made):
     assert len(made.crashes) == 1
 
 
-def test_one_that_was_told_to_stop_lends_its_number_to_nobody(made):
+def test_one_that_was_told_to_stop_lends_its_number_to_no_process(made):
     made.restarted.add(PID)
     made.died(SLOT, PID, 0)
     made.died(SLOT, PID, 0)

@@ -203,7 +203,7 @@ def test_what_undoes_nothing_or_is_the_first_passes_the_places_of_others(folder,
     assert ticket(folder, place).exists()
 
 
-def test_an_ask_that_was_refused_and_a_look_that_found_nobody_dead_pass_the_places_after_them(folder):
+def test_an_ask_that_was_refused_and_a_look_that_found_no_dead_worker_pass_the_places_after_them(folder):
     for place in ("grant.take.after", "grant.reap.after"):
         ticket(folder, place).touch()
     poor = Grants()
@@ -221,7 +221,7 @@ def test_what_shared_budgets_answer_comes_through(folder):
     assert reaps(failpoints.wrap) == ReaperWork(1, 0)
 
 
-def test_the_answer_to_a_commit_is_lost_and_nobody_dies(folder):
+def test_the_answer_to_a_commit_is_lost_and_no_process_dies(folder):
     ticket(folder, LOST_ANSWER).touch()
     store = failpoints.wrap("store", Store())
     with pytest.raises(StoreUnavailable) as raised:
@@ -230,7 +230,7 @@ def test_the_answer_to_a_commit_is_lost_and_nobody_dies(folder):
     assert store.write([Batch]) == [BatchFate.COMMITTED]
 
 
-def test_what_is_refused_as_somebody_elses_is_noted(folder):
+def test_what_is_refused_as_anothers_is_noted(folder):
     refusing = Store()
     refusing.fates = (BatchFate.FENCED,)
     assert failpoints.wrap("store", refusing).write([Batch]) == [BatchFate.FENCED]

@@ -32,7 +32,7 @@ class DyingProvider:
         except FileNotFoundError:
             return await _scripted(request)
         os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("nobody outlives SIGKILL")
+        raise AssertionError("no process outlives SIGKILL")
 
 
 class HangingProvider:

@@ -50,6 +50,6 @@ def test_a_clock_that_is_set_is_off_at_once_and_back_again_and_nothing_else_is(w
     assert max(noted) - min(noted) < 60_000_000, "what the harness notes goes by the machine's clock"
 
 
-def test_a_clock_that_nobody_has_made_is_not_worn(tmp_path):
+def test_a_clock_that_was_not_made_is_not_used(tmp_path):
     with pytest.raises(FileNotFoundError):
         wear(tmp_path / "wall")

@@ -1,4 +1,4 @@
-"""Servers of chaos's own, on ports and in folders of its own: they are stopped, cut and filled up, so none that anybody else uses will do.
+"""Servers of chaos's own, on ports and in folders of its own: they are stopped, cut and filled up, so none that others use will do.
 
 PostgreSQL refuses to run as root: then it runs as the user ``postgres``. ServerMissing with one sentence where a program is not installed.
 """

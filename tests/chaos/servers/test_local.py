@@ -14,8 +14,8 @@ from tests.servers.own_server import left_out
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
 
-def test_a_server_whose_port_somebody_has_for_a_moment_comes_back():
-    """While it is down its port is anybody's: an outgoing connection may be given it."""
+def test_a_server_whose_port_another_process_has_for_a_moment_comes_back():
+    """While it is down its port is free: an outgoing connection may be given it."""
     with tempfile.TemporaryDirectory(
         prefix="cluster-"
     ) as made:  # Not one of pytest's: those are closed to other users.

@@ -62,7 +62,7 @@ class Race:
 
 
 def starts(race: Race, at_once: Callable[..., Any], number: int) -> Any:
-    """The same start from everybody: the statuses, and how many runs."""
+    """The same start from all threads: the statuses, and how many runs."""
     told = at_once([partial(race.start, f"same-{number}")] * THREADS)
     return sorted(status for status, _ in told), len({body["id"] for _, body in told})
 
@@ -76,14 +76,14 @@ def other_starts(race: Race, at_once: Callable[..., Any], number: int) -> Any:
 
 
 def cancels(race: Race, at_once: Callable[..., Any], number: int) -> Any:
-    """The same cancellation from everybody."""
+    """The same cancellation from all threads."""
     _, run = race.start(f"cancelled-{number}")
     told = at_once([partial(race.post, f"runs/{run['id']}/cancel", {})] * THREADS)
     return sorted((status, body["recorded"]) for status, body in told)
 
 
 def decisions(race: Race, at_once: Callable[..., Any], _number: int) -> Any:
-    """The same answer from everybody."""
+    """The same answer from all threads."""
     review = race.review()
     told = at_once([partial(race.decide, review, "approve")] * THREADS)
     return sorted((status, body["recorded"]) for status, body in told), race.answers(review)

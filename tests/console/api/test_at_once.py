@@ -1,4 +1,4 @@
-"""Several threads in one moment, on both databases: what can be done once is done once, and everybody is told the truth about it."""
+"""Several threads in one moment, on both databases: what can be done once is done once, and all threads get the truth about it."""
 
 from __future__ import annotations
 

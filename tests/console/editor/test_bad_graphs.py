@@ -33,13 +33,13 @@ CASES = {
         "topology.transitions.7",
         "can never end the conversation: it is for turns of reviewer, to whom nothing leads",
     ),
-    "an edge to somebody who takes no part": (
+    "an edge to an agent that takes no part": (
         "support-routing",
         ("then: {kind: agent, agent: shipping}", "then: {kind: agent, agent: hardware}"),
         "topology.transitions.2.then.agent",
         f"no participant is named 'hardware'; there are: {WORKERS}",
     ),
-    "an edge from somebody who takes no part": (
+    "an edge from an agent that takes no part": (
         "support-routing",
         ("when: {kind: from_speaker, agent: reviewer}", "when: {kind: from_speaker, agent: critic}"),
         "topology.transitions.6.when.agent",
@@ -69,7 +69,7 @@ CASES = {
         "topology.workers.6",
         "'billing' is there twice; name each participant once",
     ),
-    "a pass to somebody who takes no part": (
+    "a pass to an agent that takes no part": (
         "incident-triage",
         ("database: [network, application]", "database: [network, storage]"),
         "topology.passes.database.1",

@@ -127,7 +127,7 @@ def test_an_open_box_follows_what_is_typed(browser: Any, rich: str) -> None:
     )
 
 
-def test_an_example_that_nobody_changed_follows_the_check(browser: Any, rich: str) -> None:
+def test_an_unchanged_example_follows_the_check(browser: Any, rich: str) -> None:
     text = shown(post(browser, "gates", {"try": SAYS}))
     name = f"x.{SAYS}.payload"
     mark = re.search(rf'name="{re.escape(name)}" value="(\w+)"', text)

@@ -116,7 +116,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_nobody_here_wrote_is_refused(tmp_path, what):
+def test_a_foreign_file_is_refused(tmp_path, what):
     members, words = BAD[what]
     file = tmp_path / "one.backup"
     tarred(file, members)

@@ -25,7 +25,7 @@ class Lines:
         self._buffer = b""
 
     def next(self) -> str:
-        """Return the next line, which may be an empty one. EOFError when everybody has closed the other end."""
+        """Return the next line, which may be an empty one. EOFError when all processes have closed the other end."""
         while b"\n" not in self._buffer:
             ready = readable(self._descriptor)
             assert ready, f"nothing was said for {PATIENCE_S} s after {self._buffer!r}"
@@ -43,7 +43,7 @@ class Lines:
             while words not in (line := self.next()):
                 passed.append(line)
         except EOFError as error:
-            raise EOFError(f"nobody said {words!r}, but: {passed}; {error}") from None
+            raise EOFError(f"no process said {words!r}, but: {passed}; {error}") from None
         return line
 
     def rest(self) -> list[str]:

@@ -101,7 +101,7 @@ def silent(*looks: float, heard: bool = False) -> Silence:
     return silence
 
 
-def test_a_supervisor_that_slept_blames_nobody():
+def test_a_supervisor_that_slept_blames_no_process():
     assert not silent(1.0, 10_000.0, heard=True).over
     assert silent(1.0, 10_000.0, heard=True).silent_s == 2 * LOOK_S
     assert silent(*[2.0 * n for n in range(33)], heard=True).over
@@ -148,7 +148,7 @@ def test_a_container_s_probe_is_told_by_a_file(tmp_path, monkeypatch):
     until_there(tmp_path / "beat")
 
 
-def test_nobody_beats_where_nobody_listens(monkeypatch):
+def test_no_heartbeat_without_a_listener(monkeypatch):
     monkeypatch.delenv(beating.SYSTEMD, raising=False)
     monkeypatch.delenv(beating.PIPE, raising=False)
     monkeypatch.delenv(beating.FILE, raising=False)

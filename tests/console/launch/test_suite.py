@@ -80,7 +80,7 @@ def test_an_operators_settings_are_out_of_reach(monkeypatch, tmp_path):
     assert environ["FABRIC_DATA"].startswith(str(tmp_path))
 
 
-def test_what_is_compiled_is_kept_and_for_whoever_reads_only(monkeypatch, tmp_path):
+def test_what_is_compiled_is_kept_and_for_readers_only(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     environ = suite._environ(tmp_path)

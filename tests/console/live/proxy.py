@@ -47,12 +47,12 @@ class Proxy:
         """Waits until so many more connections were asked for than now."""
         with self._changed:
             wanted = self.tried + more
-            assert self._changed.wait_for(lambda: self.tried >= wanted, PATIENCE_S), "nobody tries to connect"
+            assert self._changed.wait_for(lambda: self.tried >= wanted, PATIENCE_S), "no client tries to connect"
 
     def wait_held(self) -> None:
         """Waits until something was kept back."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.held > 0, PATIENCE_S), "nobody says anything"
+            assert self._changed.wait_for(lambda: self.held > 0, PATIENCE_S), "no client sends anything"
 
     # -- how it does it ----------------------------------------------------------------------------------------------------
 

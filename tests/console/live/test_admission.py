@@ -28,7 +28,7 @@ from tests.people import signed_in
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_connected():
+def _clear_admissions():
     consumer._open.clear()
 
 
@@ -160,7 +160,7 @@ def test_signing_out_works_while_the_database_cannot_remember_it(browser, queued
     assert "could not be remembered" in caplog.text
 
 
-def test_a_database_that_does_not_answer_closes_nothing_and_lets_nobody_in(browser, queued, monkeypatch):
+def test_a_database_that_does_not_answer_closes_nothing_and_lets_no_one_in(browser, queued, monkeypatch):
     monkeypatch.setattr(consumer, "RECHECK_S", 0.02)
     looked = asyncio.Event()
     real, away = door.admissions, [False]

@@ -33,7 +33,7 @@ def test_a_page_behind_beside_one_at_the_tip(far):
     live(scene, journal)
 
 
-def test_a_first_follower_far_behind_costs_two_looks_and_holds_nobody_up():
+def test_a_first_follower_far_behind_costs_two_looks_and_delays_no_one():
     journal = Journal(20 * RING_ROWS)
 
     async def scene(hub, ears):

@@ -23,7 +23,7 @@ from tests.fabric.services.world import SMALL, ran
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_connected():
+def _clear_admissions():
     """A test that ends with its sockets open leaves them counted; a server tells the application of every one that goes."""
     consumer._open.clear()
 
@@ -130,7 +130,7 @@ def test_its_own_origins_are_let_in(browser, queued):
 
 
 @pytest.mark.parametrize("cookie", ["", f"{settings.SESSION_COOKIE_NAME}=forged"])
-def test_nobody_is_told_why(queued, cookie):
+def test_no_one_is_told_why(queued, cookie):
     assert code_of(path(queued), cookie=cookie) == consumer.SIGNED_OUT
 
 
@@ -183,7 +183,7 @@ def test_a_run_that_is_taken_away_loses_the_socket(browser, queued, stranger, mo
     assert on_a_loop(scene) == consumer.NOT_ALLOWED
 
 
-def test_signing_out_in_one_tab_closes_the_sockets_of_all_and_of_nobody_else(browser, owner, queued, monkeypatch):
+def test_signing_out_in_one_tab_closes_the_sockets_of_all_of_that_session_alone(browser, owner, queued, monkeypatch):
     monkeypatch.setattr(consumer, "RECHECK_S", 3_600)  # At once, not at the next look.
     other = Client(HTTP_HOST="127.0.0.1")
     other.post("/login/link", {"token": login_link_create(owner)})

@@ -62,7 +62,7 @@ def test_a_nudge_that_was_lost_costs_only_the_poll():
     live(scene, journal, poll_s=0.01)
 
 
-def test_a_nudge_without_runs_wakes_everybody():
+def test_a_nudge_without_runs_wakes_all_workers():
     journal = Journal(1)
 
     async def scene(hub, ears):

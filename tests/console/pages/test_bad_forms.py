@@ -27,7 +27,7 @@ PARTS = 4
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_asked():
+def _clear_throttle():
     cache.clear()
 
 

@@ -45,7 +45,7 @@ PARAMETERS = (
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_asked():
+def _clear_throttle():
     cache.clear()
 
 
@@ -184,14 +184,14 @@ def test_other_methods_are_refused_or_harmless(browser, run, review, method):
 
 
 def test_what_is_signed_in_is_nothing_for_others(run, review):
-    nobody = Client(HTTP_HOST="127.0.0.1")
+    stranger = Client(HTTP_HOST="127.0.0.1")
     for name, address in ADDRESSES.items():
         if ROUTES[name] is Policy.PUBLIC:
             continue
         for answer in (
-            nobody.get(filled(address, run, review)),
-            nobody.post(filled(address, run, review), {"text": "x"}),
-            nobody.get(filled(address, run, review), headers={"HX-Request": "true"}),
+            stranger.get(filled(address, run, review)),
+            stranger.post(filled(address, run, review), {"text": "x"}),
+            stranger.get(filled(address, run, review), headers={"HX-Request": "true"}),
         ):
             fine(answer, secret="What do the notes say?")
             assert answer.status_code in (302, 401, 403, 405), (name, answer.status_code)
@@ -199,8 +199,8 @@ def test_what_is_signed_in_is_nothing_for_others(run, review):
 
 @pytest.mark.parametrize("cookie", ["", "forged", "a:b:c", "\0", "x" * 10_000, "e30:1abc:def"])
 def test_a_session_cookie_of_any_shape(run, cookie):
-    nobody = Client(HTTP_HOST="127.0.0.1")
-    answer = nobody.get("/runs", headers={"Cookie": f"{configured.SESSION_COOKIE_NAME}={cookie}"})
+    stranger = Client(HTTP_HOST="127.0.0.1")
+    answer = stranger.get("/runs", headers={"Cookie": f"{configured.SESSION_COOKIE_NAME}={cookie}"})
     fine(answer)
     assert answer.status_code == 302
 

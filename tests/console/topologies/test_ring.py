@@ -47,7 +47,7 @@ def test_what_leads_to_a_node_that_has_no_room_is_left_out() -> None:
     assert len([path for path in root.iter("path") if path.attrib["class"].startswith("e")]) == 1
 
 
-def test_names_of_anybody_are_inert() -> None:
+def test_names_by_any_author_are_inert() -> None:
     made = ring([Spot("a", "<b>&", title="<script>")], [])
     assert "<script>" not in str(made.parts)
     assert "<b>" not in str(made.parts)

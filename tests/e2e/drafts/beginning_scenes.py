@@ -79,7 +79,7 @@ def copied(page: Page) -> None:
 def away(page: Page) -> None:
     """Something typed while the server cannot be reached."""
     page.context.set_offline(True)
-    page.locator('[name="f.title"]').fill("Research desk, which nobody can reach")
+    page.locator('[name="f.title"]').fill("Research desk out of reach")
     page.locator("#saved[data-tone=danger]").wait_for()
     expect(page.locator("#notice")).to_contain_text("sent again as soon as it can be")
 

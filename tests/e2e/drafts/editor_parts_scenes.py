@@ -41,11 +41,11 @@ BARRED_WRONG = (
     .replace("{reader: {usd_micros: 250000}}", "{reader: {usd_micros: lots}, ghost: {tokens: 9000}}")
 )
 """Personas, capabilities and caps of agents' own."""
-NOBODY = BARRED.replace("name: barred\n", "name: nobody\n").replace("{reader: {usd", "{ghost: {tokens: 9000}, reader: {usd").replace(
+UNKNOWN_AGENT = BARRED.replace("name: barred\n", "name: nobody\n").replace("{reader: {usd", "{ghost: {tokens: 9000}, reader: {usd").replace(
     "['files:*']", "['mail:send']"
 )  # fmt: skip
 """Caps of no agent, and a tool out of its agent's reach."""
-OF_AGENTS = {"barred": BARRED, "barred-wrong": BARRED_WRONG, "nobody": NOBODY}
+OF_AGENTS = {"barred": BARRED, "barred-wrong": BARRED_WRONG, "nobody": UNKNOWN_AGENT}
 DRAFTS = {
     "rich": RICH,
     "rich-wrong": WRONG,

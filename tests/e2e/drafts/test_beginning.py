@@ -36,7 +36,7 @@ def test_what_is_typed_while_the_network_is_away_is_kept_and_sent_when_it_is_bac
     expect(page.locator("#saved")).to_contain_text(SAVED)
     page.context.set_offline(True)
     title = page.locator('[name="f.title"]')
-    title.fill("Typed while nobody listened")
+    title.fill("Typed before the script ran")
     expect(page.locator("#saved")).to_contain_text("Not saved:")
     expect(page.locator("#notice")).to_contain_text("The server cannot be reached. What you typed is still here")
     title.press("End")
@@ -46,16 +46,16 @@ def test_what_is_typed_while_the_network_is_away_is_kept_and_sent_when_it_is_bac
         "requestfailed", lambda request: request.method == "POST" and request.url.endswith("part=basics")
     ):
         pass
-    assert title.input_value() == "Typed while nobody listened, and more"
+    assert title.input_value() == "Typed before the script ran, and more"
     ((text,),) = installation.stored("SELECT text FROM fabric_draft WHERE name = 'kept-desk'")
     assert "Typed" not in text
     page.context.set_offline(False)
     expect(page.locator("#saved")).to_contain_text(SAVED)
     expect(page.locator("#notice")).to_be_empty()
-    expect(page.locator("h1")).to_have_text("Typed while nobody listened, and more")
+    expect(page.locator("h1")).to_have_text("Typed before the script ran, and more")
     assert title.evaluate("field => field === document.activeElement")
     ((text,),) = installation.stored("SELECT text FROM fabric_draft WHERE name = 'kept-desk'")
-    assert "title: Typed while nobody listened, and more" in text
+    assert "title: Typed before the script ran, and more" in text
 
 
 def test_who_else_looks_is_told_while_they_do(visit, installation, chromium):

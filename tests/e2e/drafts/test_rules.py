@@ -63,7 +63,7 @@ def a_rule_that_never_applies(page: Page) -> None:
     expect(page.locator(".topo-card svg.topo")).to_contain_text("technical to end of the conversation: rule 8")
 
 
-def an_edge_to_somebody_who_is_gone(page: Page) -> None:
+def add_edge_to_removed_agent(page: Page) -> None:
     """It is named at the rules, and mended by taking the step back."""
     with page.expect_response(is_saving):
         field(page, "topology.workers.3").select_option("")
@@ -86,7 +86,7 @@ def test_rules_are_written_checked_published_and_their_run_says_why(visit):
     expect(page.locator(".items.rules > li")).to_have_count(7)
     expect(page.locator(".items.rules details[open]")).to_have_count(0)
     a_rule_that_never_applies(page)
-    an_edge_to_somebody_who_is_gone(page)
+    add_edge_to_removed_agent(page)
     page.locator("#to-publish").click()
     page.locator("#publish").click()
     published(page, "by-rules")

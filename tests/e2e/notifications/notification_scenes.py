@@ -42,7 +42,7 @@ def telling(data: Path) -> Iterator[Installation]:
 
 
 def ask(home: Installation, page: Page) -> None:
-    """Reviews of two runs, and what became of telling them; the last is answered before everybody was told."""
+    """Reviews of two runs, and what became of telling them; the last is answered before all members were told."""
     title, description, options, budget = FABRICS["contract-advice"]
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)

@@ -109,7 +109,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_password(page: Page, site: str
     page.wait_for_url(f"{site}/")
 
 
-def test_a_passkey_without_a_finger_and_a_passkey_of_nobody_sign_nobody_in(page: Page, vera: User) -> None:
+def test_a_passkey_without_a_finger_and_a_passkey_of_no_member_sign_no_one_in(page: Page, vera: User) -> None:
     page.goto(f"/login/link#{login_link_create(vera)}")
     page.get_by_role("button", name="Sign in").click()
     page.goto("/people/security")

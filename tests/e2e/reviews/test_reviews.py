@@ -89,7 +89,7 @@ def test_the_page_says_by_itself_when_the_run_has_taken_an_answer(visit, install
     page.get_by_role("heading", name="You rejected this").wait_for()
     page.evaluate("window.same = true")
     page.locator("#decided-by").wait_for()
-    assert page.evaluate("window.same"), "nobody had to ask for the page again"
+    assert page.evaluate("window.same"), "the page was not loaded again"
     assert visitor.complaints == []
 
 

@@ -125,13 +125,13 @@ def test_a_call_that_waits_for_two_is_made_once_and_by_neither_alone(people, ins
     ana.locator("#message").fill("And again.")
     ana.keyboard.press("Control+Enter")
     ana.locator("#review-said").wait_for()
-    assert till.received == [], "one person alone pays nobody"
+    assert till.received == [], "one person alone pays nothing"
     decided(ben, review, "approve", "I looked at the invoice.")
     owner.goto(f"/runs/{run_id}")
     owner.locator("#live[data-live=ended]").wait_for()
     assert [one.path for one in till.received] == ["/payments"]
     code, said = command(installation, "decide", review, "approve", "--message", "Me too.")
-    assert (code, f"item {review} was answered by " in said) == (2, True), said
+    assert (code, f"review {review} was answered by " in said) == (2, True), said
 
 
 def test_a_review_is_in_one_hand_at_a_time(people, installation):

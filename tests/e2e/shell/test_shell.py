@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.pages.shell.keys import KEYS
+from console.templatetags.figures import span
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE
 
@@ -256,6 +257,16 @@ def test_without_script_everything_is_still_reached(visit, waiting):
     page.wait_for_url("**/search?q=ledger")
     page.get_by_role("link", name="Which ledger is due?").click()
     page.wait_for_url(f"**{waiting}")
+
+
+SPANS = """async all => { const { span } = await import("/static/js/times.js"); return all.map(span); }"""
+
+
+def test_the_script_writes_durations_as_the_server_does(visit):
+    seconds = [10, 59, 60, 120, 460, 3_600, 3_605, 86_400, 90_061, 259_200]
+    written = visit().page.evaluate(SPANS, seconds)
+    assert written == [span(one * 1_000_000) for one in seconds]
+    assert written[3] == "2 m"
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -122,11 +122,11 @@ def hooked(endpoint: ScriptedEndpoint) -> None:
         if any(one.path.startswith("/hook") for one in endpoint.received):
             return
         pause.wait(0.25)
-    raise AssertionError("nobody told the webhook")
+    raise AssertionError("the webhook got no request")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def test_no_secret_stands_where_somebody_could_read_it(tmp_path, kind):
+def test_no_secret_stands_where_it_could_be_read(tmp_path, kind):
     with temporary_database(kind, migrated=kind == "postgresql") as environ:
         _looked_through(tmp_path, environ.get("DATABASE_URL", ""))
 

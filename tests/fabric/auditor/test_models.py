@@ -212,14 +212,14 @@ def test_of_one_endpoint_the_nearest_in_cost_is_the_right_one():
     assert {"candidates", "model"} <= fields(derived(world, wrong))
 
 
-def test_in_high_stakes_a_change_that_nobody_approved_is_found():
+def test_in_high_stakes_a_unapproved_change_is_found():
     world = swapped()
     started = world.events[0]
     events = [replace(started, fact=replace(started.fact, tier=Tier.HIGH_STAKES)), *world.events[1:]]
     assert "asked first" in fields(derived(world, events))
 
 
-def test_a_breaker_that_was_not_its_provider_s_rules_nobody_out():
+def test_a_breaker_that_was_not_its_provider_s_excludes_no_model():
     table = cell("provider_failure", ("fallback_model", 1), "surface")
     world = ran(fabric(table=table), by_model(small=DOWN, other=summary()), prices=PRICES)
     wrong = said_otherwise(world, "model_changed", candidate(0, ruled_out="breaker"))

@@ -94,7 +94,7 @@ def test_one_engine_a_data_directory_and_the_lock_is_given_back():
     assert not wiring.engine_running()
 
 
-def test_whoever_owned_runs_here_before_is_known_to_be_gone():
+def test_the_earlier_owner_of_runs_here_is_known_to_be_gone():
     store = wiring.store()
     assert isinstance(store, SqliteStore)
     store.register("killed", lease_s=3_600)
@@ -277,7 +277,7 @@ def test_a_port_that_is_named_by_dotted_path_is_the_provider(settings):
     assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
 
 
-def test_the_drills_provider_is_always_there_known_to_no_publication_and_nobody_elses(settings):
+def test_the_drills_provider_is_always_there_known_to_no_publication_and_of_drills_alone(settings):
     asked = request(30.0, model=ModelSpec(name="main", provider="drill"))
     assert isinstance(asyncio.run(wiring.model_port().ask(asked)), ModelReplied)
     assert not providers() & set(wiring.RESERVED)
@@ -298,8 +298,8 @@ def test_a_model_of_a_vendor_s_is_asked_at_the_operator_s_address_with_its_key(s
 
 def test_every_provider_that_is_built_in_is_there_and_publication_knows_it():
     assert providers() >= wiring.BUILT_IN
-    nobody = request(30.0, model=ModelSpec(name="main", provider="nobody"))
-    said = asyncio.run(wiring.model_port().ask(nobody)).message
+    unknown = request(30.0, model=ModelSpec(name="main", provider="nobody"))
+    said = asyncio.run(wiring.model_port().ask(unknown)).message
     assert all(name in said for name in wiring.BUILT_IN)
 
 
@@ -352,7 +352,7 @@ print(*sorted({"anthropic", "botocore", "google.auth", "google.genai", "mcp", "o
 """
 
 
-def test_what_nobody_asks_is_not_loaded(tmp_path):
+def test_unneeded_modules_are_not_loaded(tmp_path):
     """Client libraries of providers, which are peers of the tests alone, and the command line that the CEL library brings along."""
     environ = clean_environment() | {"DJANGO_SETTINGS_MODULE": "console.settings", "FABRIC_DATA": str(tmp_path)}
 

@@ -192,7 +192,7 @@ def capped(seen: Seen) -> None:
 def spawning(seen: Seen) -> None:
     assert seen.row.state in ("failed", "aborted")
     assert len(seen.requests) <= 10
-    assert {request.agent for request in seen.requests} == {"planner"}, "nobody was spawned"
+    assert {request.agent for request in seen.requests} == {"planner"}, "no agent was spawned"
     assert "200 briefs" in seen.said or "at most 16" in seen.said, seen.said
 
 

@@ -52,7 +52,7 @@ def holds(seen: Seen) -> None:
 
 
 def holds_at_once(seen: Seen) -> None:
-    """So many briefs leave a team too few agents: the plan is refused before anybody below is asked, and the reason says what to do."""
+    """So many briefs leave a team too few agents: the plan is refused before any agent below is asked, and the reason says what to do."""
     assert seen.row.state in ("failed", "aborted")
     assert len(seen.requests) <= 10
     assert {request.agent for request in seen.requests} == {"planner"}

@@ -71,7 +71,7 @@ def test_without_a_sender_or_a_secret_a_channel_is_off(settings):
     assert set(outbox.post().sends) == set(Channel)
 
 
-def test_where_nobody_is_told_looking_writes_nothing(transactional_db):
+def test_without_notifications_looking_writes_nothing(transactional_db):
     for group in outbox.duties():
         assert all(DutyThread([], "one").look(duty) for duty in group)
     assert not Duty.objects.exists()

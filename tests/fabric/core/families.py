@@ -361,7 +361,7 @@ class Household:
     def _answer(self, member: Member, command: CallModel | CallTool) -> Answer:
         who = command.tool if isinstance(command, CallTool) else command.agent
         script = self.script.get(f"{who}@{member.run_id}", self.script.get(who, GOOD.get(who)))
-        assert script is not None, f"nobody plays {who}"
+        assert script is not None, f"no agent plays {who}"
         if isinstance(script, Answer):
             return script
         if callable(script):

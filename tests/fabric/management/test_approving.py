@@ -184,7 +184,7 @@ def test_an_approval_after_its_time_pays_nothing_with_no_engine_running(installa
     done = installation.command("decide", review["id"], "approve", "--digest", review["digest"])
     assert (done.returncode, done.stdout) == (2, "")
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"item {review['id']} was due at 20")
+    assert sentence.startswith(f"review {review['id']} was due at 20")
     assert sentence.endswith("an answer comes too late: rejected by the system: it is not called")
     assert last(installation.command("review", "show", review["id"], "--json"))["late"]
     assert "too late" in installation.command("review", "claim", review["id"]).stderr

@@ -97,14 +97,14 @@ def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(inst
     assert last(done)["state"] == "completed"
 
 
-def test_wait_stays_until_somebody_decides_in_another_process(installation):
+def test_wait_stays_until_a_person_decides_in_another_process(installation):
     waiting = installation.start("run", "doubtful", "--input", "Well?", "--wait", "--json")
     assert waiting.stderr is not None
     item = waiting.stderr.readline().split()[1]
     decided = installation.command("decide", item, "reject", "--message", "No.")
     assert decided.returncode == 0, decided.stderr
     # The engine there may have ended the run by the time the command looks at it.
-    goes_on = r"reject is recorded for item \w+; (the running engine continues run \S+|run \S+ has ended)\n"
+    goes_on = r"reject is recorded for review \w+; (the running engine continues run \S+|run \S+ has ended)\n"
     assert re.fullmatch(goes_on, decided.stderr), decided.stderr
     out, _ = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 1

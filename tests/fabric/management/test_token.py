@@ -131,12 +131,12 @@ class TestUse:
     def test_nearly_it_is_nothing(self, secret, change):
         with CaptureQueriesContext(connection) as asked:
             assert token_use(change(secret), now=at(NOON)) == "mistyped"
-        assert asked.captured_queries == [], "the checksum says so before anybody looks it up"
+        assert asked.captured_queries == [], "the checksum says so before a look-up"
 
-    def test_a_whole_one_that_nobody_made_is_unknown(self, secret):
+    def test_a_whole_one_that_was_not_made_is_unknown(self, secret):
         assert token_use(token_text(random.choice), now=at(NOON)) == "unknown"
 
-    def test_its_hash_lets_nobody_in(self, secret):
+    def test_its_hash_lets_no_one_in(self, secret):
         assert token_use(sha256(secret.encode()).hexdigest(), now=at(NOON)) == "mistyped"
 
     def test_a_foreign_character_is_no_error(self, secret):

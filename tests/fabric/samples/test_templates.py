@@ -49,7 +49,7 @@ def test_an_extracted_record_is_kept(actor: Actor) -> None:
 @pytest.mark.parametrize(
     ("verb", "state"), [("approve", RunState.COMPLETED), ("reject", RunState.ABORTED)], ids=["approved", "rejected"]
 )
-def test_nothing_is_paid_that_nobody_approved(actor: Actor, verb: str, state: RunState) -> None:
+def test_nothing_is_paid_without_approval(actor: Actor, verb: str, state: RunState) -> None:
     run = began(actor, ASKED, ())
     answered: frozenset[str] = frozenset()
     while run.state is RunState.WAITING:

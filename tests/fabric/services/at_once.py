@@ -39,14 +39,14 @@ def at_once(acts: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 class Together:
-    """A journal store whose first writes wait for one another: none is written before everybody has read what there was."""
+    """A journal store whose first writes wait for one another: none is written before all threads have read what there was."""
 
     def __init__(self, store: Any, callers: int) -> None:
         self._store = store
         self._all_read = threading.Barrier(callers)
 
     def put_input(self, *given: Any, **more: Any) -> bool:
-        """As the store's, once everybody is here."""
+        """As the store's, once all threads are here."""
         self._all_read.wait(PATIENCE_S)
         return bool(self._store.put_input(*given, **more))
 

@@ -57,7 +57,7 @@ def test_a_link_logs_in_once(db):
     assert login_link_consume(token) is None
 
 
-def test_an_expired_link_and_a_made_up_one_log_nobody_in(db):
+def test_an_expired_link_and_a_made_up_one_log_no_one_in(db):
     owner = owner_ensure()
     assert login_link_consume(login_link_create(owner, valid_s=0)) is None
     for made_up in ("", "x", "\0", "\ud800", "y" * 10_000):
@@ -97,9 +97,9 @@ def test_the_owner_has_every_role_and_others_have_those_of_their_membership(db, 
 
 def test_who_is_no_member_is_no_actor(db):
     rosa = member("rosa")
-    for nobody in (AnonymousUser(), User.objects.create(username="ben")):
+    for stranger in (AnonymousUser(), User.objects.create(username="ben")):
         with pytest.raises(Refused, match="is no member of this workspace"):
-            find_actor(nobody)
+            find_actor(stranger)
     elsewhere = Workspace.objects.create(name="elsewhere").id
     with pytest.raises(Refused, match="rosa is no member"):
         find_actor(rosa, workspace_id=elsewhere)

@@ -153,7 +153,7 @@ def test_it_is_let_pass_by_the_safety_role_alone_and_as_it_was_shown(actor, held
     assert run_outcome(actor, run.id)["text"] == held.content["payload"]["text"]
 
 
-def test_whoever_it_was_passed_on_to_may_keep_it_back_and_not_let_it_pass(actor, held, decide):
+def test_the_role_it_was_passed_on_to_may_keep_it_back_and_not_let_it_pass(actor, held, decide):
     Review.objects.update(onward=True, onward_to=names_text(["owner"]))
     colleague = replace(actor, name="carla", roles=frozenset({"owner"}))
     with pytest.raises(Refused, match="letting an unsafe output pass is for safety"):

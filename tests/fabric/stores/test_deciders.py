@@ -36,7 +36,7 @@ def test_a_program_is_marked_as_one(actor):
 
 
 @pytest.mark.parametrize("beside", ["nobody", "a program", "one who may not sign in", "one who was removed"])
-def test_who_is_alone_stays_it_beside_whoever_cannot_sign_in(actor, beside):
+def test_who_is_alone_stays_it_beside_members_who_cannot_sign_in(actor, beside):
     if beside == "a program":
         member("bot", *SERVICE, service=True)
     elif beside == "one who may not sign in":
@@ -47,7 +47,7 @@ def test_who_is_alone_stays_it_beside_whoever_cannot_sign_in(actor, beside):
     assert held(actor.workspace_id, actor.name).startswith("alone,")
 
 
-def test_beside_another_person_nobody_is_alone(actor):
+def test_beside_another_person_no_member_is_alone(actor):
     member("ann", "reviewer")
     assert held(actor.workspace_id, actor.name).split(",")[0] != "alone"
     assert held(actor.workspace_id, "ann") == "reviewer"

@@ -195,7 +195,7 @@ def test_the_batches_of_one_family_are_judged_one_after_the_other(world):
     assert [run.run_id for run in claim(world)] == [f"{a.run_id}.1", f"{a.run_id}.2", f"{d.run_id}.1"]
 
 
-def test_a_cap_holds_whoever_spawns_at_once(world):
+def test_a_cap_holds_for_spawns_at_once(world):
     (root,) = owned(world)
     world.store.write([spawning(root, *range(12), caps=FamilyCaps(alive=17, spawned=99))])
     parents = [Journal(run.run_id, run.fence) for run in claim(world)]
@@ -259,7 +259,7 @@ def test_a_child_can_be_sent_something_with_the_batch_that_spawns_it(world):
     assert [item.input_id for item in second.inbox] == ["start"]
 
 
-def test_a_quiet_input_wakes_nobody_and_is_seen_with_the_next(world):
+def test_a_quiet_input_wakes_no_worker_and_is_seen_with_the_next(world):
     sender, receiver = owned(world, runs=2)
     world.store.write([receiver.batch(consumed=("start",), release=True)])
     quiet = Send(run_id=receiver.run_id, input_id="answer-1", body=b"", wakes=0)

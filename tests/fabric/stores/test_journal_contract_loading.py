@@ -56,7 +56,7 @@ def test_a_claim_says_where_the_row_stands(world):
 
 def test_runs_are_claimed_by_priority_and_then_by_id_whatever_woke_them(world):
     """One rule for all stores, so that the simulator and a worker take the same runs in the same order."""
-    woken, owned_by_nobody, scheduled, low = owned(world, runs=4)
+    woken, unowned, scheduled, low = owned(world, runs=4)
     now = world.clock.now() if hasattr(world, "clock") else 1
     batches = [journal.batch(consumed=("start",), release=True) for journal in (woken, low)]
     batches.append(scheduled.batch(consumed=("start",), release=True, wake_at=now - 5))
@@ -70,7 +70,7 @@ def test_runs_are_claimed_by_priority_and_then_by_id_whatever_woke_them(world):
     world.store.register("host-2", lease_s=LEASE_S)
     world.store.retire("host-1")
     taken = [run.run_id for run in claim(world, "host-2", limit=5)] + [run.run_id for run in claim(world, "host-2")]
-    rest = sorted([*names, woken.run_id, owned_by_nobody.run_id, scheduled.run_id, low.run_id])
+    rest = sorted([*names, woken.run_id, unowned.run_id, scheduled.run_id, low.run_id])
     assert taken == ["z-urgent", *rest]
 
 

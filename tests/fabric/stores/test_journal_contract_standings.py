@@ -33,7 +33,7 @@ def test_it_is_what_they_hold_at_that_moment(world):
     assert {item.standing for item in world.store.inbox("worker")} == {None, Standing("bob", None)}
 
 
-def test_the_one_person_who_may_sign_in_is_alone_until_somebody_joins(world):
+def test_the_one_person_who_may_sign_in_is_alone_until_another_joins(world):
     world.leave_bob()
     claimed = answered(world)
     (_, answer) = claimed.inbox
@@ -44,7 +44,7 @@ def test_the_one_person_who_may_sign_in_is_alone_until_somebody_joins(world):
     assert {item.standing for item in world.store.inbox("worker")} == {None, Standing("bob", BOBS)}
 
 
-def test_whoever_is_no_member_holds_nothing(world):
+def test_a_non_member_holds_nothing(world):
     world.give_bob("reviewer")
     claimed = answered(world, "mallory")
     assert [item.standing for item in claimed.inbox][1:] == [Standing("mallory", None)]
@@ -67,7 +67,7 @@ def test_it_says_when_it_was_sent_by_the_stores_clock(world):
     assert waits.visible_at - waits.sent_at == 30 * 1_000_000
 
 
-def test_other_inputs_and_what_nobody_can_read_have_none(world):
+def test_other_inputs_and_unreadable_ones_have_none(world):
     run_id, _ = world.store.create(new_run())
     world.store.put_input(run_id, "cancel", INBOX.dump_json(CancelRequested(input_id="cancel", actor="bob")))
     world.store.put_input(run_id, "damaged", b'\xff{"kind":"decision_made"')

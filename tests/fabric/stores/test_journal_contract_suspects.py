@@ -91,7 +91,7 @@ def test_others_are_neither_counted_nor_held_up(fleet):
     suspects = fleet.runs(*[4] * 12, priority="critical")
     healthy = fleet.runs(*[1] * 5, priority="low")
     worker = fleet.worker()
-    assert fleet.take(worker, limit=4) == [suspects[0], *healthy[:3]], "what may not be taken takes nobody's place"
+    assert fleet.take(worker, limit=4) == [suspects[0], *healthy[:3]], "suspects take no other run's place"
     fresh = fleet.world.store.create(new_run())[0]
     assert fleet.take(worker) == [fresh, *healthy[3:]]
 
@@ -136,7 +136,7 @@ def test_the_stores_take_as_many_as_the_rule_says(fleet, seed):
         assert not [claims for claims in fleet.world.orphans() if claims < SUSPECT_FROM]
 
 
-def test_suspects_that_nobody_may_take_hide_nobody(fleet):
+def test_suspects_that_no_worker_may_take_hide_no_run(fleet):
     """More of them than a claim looks at, all due before the others."""
     fleet.runs(4)
     many = [fleet.world.store.create(new_run())[0] for _ in range(CLAIM_SPAN + 2)]

@@ -190,7 +190,7 @@ def test_a_journal_is_extended_from_its_end_alone(world):
     assert [row.seq for row in world.store.journal(journal.run_id)] == [1, 2]
 
 
-def test_a_released_run_is_written_by_nobody_until_it_is_claimed(world):
+def test_a_released_run_is_written_by_no_worker_until_it_is_claimed(world):
     (journal,) = owned(world)
     assert world.store.write([journal.batch(consumed=("start",), release=True)]) == [BatchFate.COMMITTED]
     assert world.store.write([journal.batch()]) == [BatchFate.FENCED]
@@ -240,7 +240,7 @@ def test_an_ended_run_is_never_claimed_again(world):
     assert world.store.next_due_s() is None
     assert world.store.claim("host-1", limit=5, queues=["default"]) == []
     assert world.state(journal.run_id) == ("completed", 42)
-    assert world.unconsumed(journal.run_id) == 0, "what nobody will ever take is not looked at for ever"
+    assert world.unconsumed(journal.run_id) == 0, "abandoned inputs are not looked at for ever"
 
 
 def test_two_batches_of_one_run_in_one_write_are_refused(world):

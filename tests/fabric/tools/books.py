@@ -34,7 +34,7 @@ class Books:
             with self.path.open("a") as file:
                 file.write(f"{key}\n")
         if kind == "slow" and self.bell.is_fifo():
-            self.bell.write_text("it is done, and nobody hears of it")
+            self.bell.write_text("it is done, and the answer is lost")
         said = {"large": "x" * 1_000_001, "unfit": "a\0b"}
         return {"id": f"of {key}", "kind": said.get(kind, kind)}
 

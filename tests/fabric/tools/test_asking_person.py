@@ -57,7 +57,7 @@ def test_the_answer_is_kept_in_context_variables(answer, more, selected, label, 
     assert said.result == {"answer": label or text}
 
 
-def test_arguments_that_do_not_fit_ask_nobody():
+def test_arguments_that_do_not_fit_ask_no_person():
     said = run(TOOL, {"answers": ["A"]})
     assert said.requested is None
     assert said.error.startswith("the arguments do not fit")

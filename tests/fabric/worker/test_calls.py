@@ -150,7 +150,7 @@ def test_a_call_that_is_not_out_may_be_aborted():
     on_a_loop(scene)
 
 
-def test_a_run_s_calls_are_let_go_of_together_and_nobody_else_s():
+def test_a_run_s_calls_are_let_go_of_together_and_no_others():
     async def scene():
         made = Scene()
         mine, other = [key(n, "mine") for n in range(3)], key(1, "other")

@@ -146,7 +146,7 @@ def test_what_was_claimed_meanwhile_is_fenced_run_by_run(scene):
     assert scene.store.write([Journal(run.run_id, claimed.fence).batch()]) == ["fenced"]
 
 
-def test_an_error_that_nobody_thought_of_does_not_end_the_beating(scene, monkeypatch):
+def test_an_unforeseen_error_does_not_end_the_beating(scene, monkeypatch):
     scene.lease.start()
     beat, raised = scene.store.beat, threading.Event()
 

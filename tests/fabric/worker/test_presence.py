@@ -51,7 +51,7 @@ def test_a_broken_session_forgets_what_it_saw():
 
 
 @pytest.mark.parametrize("jump_s", [15.0, -15.0])
-def test_nobody_is_judged_when_the_servers_clock_was_set(jump_s):
+def test_no_worker_is_judged_when_the_servers_clock_was_set(jump_s):
     missing = MissingWorkers(1.0)
     missing.record_look(["a"], 10.0, 510.0)
     assert missing.record_look(["a"], 11.0, 511.0 + jump_s) == []

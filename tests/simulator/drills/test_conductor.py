@@ -87,7 +87,7 @@ def test_one_that_is_woken_begins_at_once_and_one_that_is_not_looks_by_itself(ac
     assert not Drill.objects.filter(verdict="").exists()
 
 
-def test_nobody_else_conducts_meanwhile(actor, small, conductor):
+def test_no_other_process_conducts_meanwhile(actor, small, conductor):
     drill_ask(actor=actor, fabric=small, cells=(ONE,))
     held = time.time_ns() // 1_000 + 3_600_000_000
     Duty.objects.update_or_create(name=DUTY, defaults={"holder": "another", "held_until": held})

@@ -272,7 +272,7 @@ def test_a_damaged_run_is_left_out_and_named(actor, spec):
     assert 0 < found.failures < Event.objects.filter(kind="reaction_decided").count()
 
 
-def test_nobody_sees_another_workspaces_runs(actor, spec, stranger):
+def test_no_member_sees_another_workspaces_runs(actor, spec, stranger):
     with pytest.raises(Refused, match="no fabric is named"):
         history_preview(
             stranger, spec.name, spec, wiring.draft_compiler(stranger.workspace_id), wiring.compile_under_policy
@@ -285,7 +285,7 @@ def test_no_cell_of_the_fabric_halts_with_an_alert(spec):
         assert all(str(rung.reaction) != "halt" or "alert" not in rung.with_ for rung in ladder.rungs)
 
 
-def test_runs_of_drills_are_nobodys_history(actor, spec):
+def test_runs_of_drills_are_in_no_history(actor, spec):
     batch_drill(drill_ask(actor=actor, fabric=spec.name, cells=(ONE,)).batch, "h")
     assert Event.objects.filter(kind="reaction_decided").exists()
     found = preview(actor, spec, with_cell(spec, ONE, HALTS))

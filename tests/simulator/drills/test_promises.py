@@ -71,7 +71,7 @@ CHAINS = {
         FAST,
         f"{RRR}fallback_model > fallback_model > {NO}surface > failed",
     ),
-    "in high-stakes nobody stands in, and nothing is taken for it": (
+    "in high-stakes no model stands in, and nothing is taken for it": (
         layered(with_fallbacks(drilled(), 1), max_retries=1),
         HIGH,
         f"{RRR}skips fallback_model > {NODE}{RRR}skips fallback_model > escalate > aborted",
@@ -86,12 +86,12 @@ CHAINS = {
         FAST,
         f"{RRR}{NO}skips replan > surface > failed",
     ),
-    "a retry target is somebody above": (
+    "a retry target is an agent above": (
         layered(drilled(lead=True), max_retries=0, retry_target="handover"),
         FAST,
         f"{RRR}{NO}handover > completed",
     ),
-    "with the fifth of a streak it is open, whoever answered before": (
+    "with the fifth of a streak it is open, despite earlier answers": (
         of_calls(breakers=[breaker("provider", "consecutive", 5)]),
         BATCH,
         f"{RRR}retry > retry > {WAITS}",

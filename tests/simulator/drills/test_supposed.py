@@ -115,7 +115,7 @@ def test_each_rung_with_its_uses_waits_and_why_it_is_passed_over():
     assert found.reason == "the endpoint answered 503"
 
 
-def test_whoever_is_asked_when_it_is_due_and_what_each_answer_does():
+def test_the_reviewers_the_deadline_and_the_effect_of_each_answer():
     found = walked(drilled(), F.COST_OVERRUN, T.HIGH_STAKES)
     (asks,) = [line.asks for line in found.lines if line.asks is not None]
     assert (asks.role, asks.due_s, asks.remind_s, asks.onward_s) == ("finance", 28_800.0, 14_400.0, 21_600.0)
@@ -125,7 +125,7 @@ def test_whoever_is_asked_when_it_is_due_and_what_each_answer_does():
     assert found.ladder[0].role == "finance"
 
 
-def test_a_follow_up_is_left_and_nobody_is_waited_for():
+def test_a_follow_up_is_left_and_no_run_waits():
     found = walked(drilled(), F.PLAN_MALFORMED, T.HIGH_STAKES)
     assert [(line.what, line.reaction) for line in found.lines] == [("decided", "abort"), ("left", "follow_up")]
     assert found.lines[1].asks is not None
@@ -168,7 +168,7 @@ def test_a_breaker_that_is_open_is_waited_for_where_the_cell_says_so():
     assert (waits.low_s, waits.high_s, waits.of) == (120.0, 132.0, "breaker")
 
 
-def test_whoever_wants_to_be_left_alone_is_left_alone_so_long():
+def test_an_endpoint_that_asks_for_quiet_is_left_alone_so_long():
     found = walked(drilled(), F.PROVIDER, T.BATCH, cause=Cause.RATE_LIMIT, retry_after_s=7.0)
     waits = found.lines[0].waits
     assert waits is not None
@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[FabricSpec, FailureType, dict[str, Any], str]] = {
         "plan_gate is no cause of provider_failure",
     ),
     "no worker": (drilled(), F.TOOL_LOOP, {"agent": "critic"}, "'critic' is no worker; there are: "),
-    "nobody plans": (_fixed(), F.PLAN_MALFORMED, {}, "stage plan of this fabric calls no agent"),
+    "no agent plans": (_fixed(), F.PLAN_MALFORMED, {}, "stage plan of this fabric calls no agent"),
     "no tool": (drilled(), F.TOOL_LOOP, {"agent": "two"}, "agent two has no tool"),
     "no breaker": (
         FabricSpec.model_validate(

@@ -136,7 +136,7 @@ def test_what_the_client_makes_of_it(name, stream):
             asyncio.run(ask(endpoint.url))
             assert (heard.finish, len(heard.calls)) == (means.finish, means.calls)
             assert means.text in (None, heard.text)
-        assert len(endpoint.received) == 1, "nobody asked again"
+        assert len(endpoint.received) == 1, "no call was repeated"
 
 
 def test_a_trickle_is_one_of_blanks_without_end():

@@ -1,4 +1,4 @@
-"""Shipped scenarios with the tools that everybody begins with: they repeat what they are asked, and meet the row that they are named after all the same."""
+"""Shipped scenarios with the built-in tools: they repeat what they are asked, and meet the row that they are named after all the same."""
 
 from __future__ import annotations
 

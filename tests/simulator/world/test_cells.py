@@ -95,7 +95,7 @@ def lived(spec: FabricSpec, tier: Tier, ask: Ask, *, approve: bool = False) -> W
         asked = made.sometimes["decided_approve"] + made.sometimes["decided_reject"]
         if not asked or not made.sometimes["decided_reject" if approve else "decided_approve"]:
             return made
-    raise AssertionError("nobody ever says that")
+    raise AssertionError("no agent ever says that")
 
 
 def told(made: World) -> tuple[RunState, str, bool]:
@@ -116,7 +116,7 @@ def met(made: World) -> set[str]:
     [(FAST, {"abort"}), (BATCH, {"abort"}), (HIGH, {"escalate"})],
     ids=["interactive", "batch", "high"],
 )
-def test_a_deadlock_without_anybody_above(tier, reactions):
+def test_a_deadlock_without_a_lead_above(tier, reactions):
     made = lived(fabric(), tier, twins("planner"))
     state, reason, _ = told(made)
     assert (state, met(made)) == (ABORTED, reactions)

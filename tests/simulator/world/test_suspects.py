@@ -25,7 +25,7 @@ ANSWER_S, POISON_S = 5.0, 1.0
 
 
 class Poisoned:
-    """A world in which asking a model for one of some runs ends the process that asks, before anybody that it asked at the same time has answered."""
+    """A world in which asking a model for one of some runs ends the process that asks, before any model that it asked at the same time has answered."""
 
     def __init__(self, seed: int, processes: int, poison: int) -> None:
         plan = swarm.RunPlan(0.0, Tier.BATCH, True, "What does the report say?", seed)
@@ -64,7 +64,7 @@ class Poisoned:
 
 @pytest.mark.parametrize(("processes", "poison"), [(1, 1), (2, 1), (3, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", range(3))
-def test_runs_that_kill_their_workers_are_put_away_and_nobody_with_them(seed, processes, poison):
+def test_runs_that_kill_their_workers_are_put_away_alone(seed, processes, poison):
     made = Poisoned(seed, processes, poison)
     assert made.world.watch.violations == []
     assert made.quarantined == made.poison

@@ -118,7 +118,7 @@ def loops_are_not_detected(patch):
 
 
 @bug("progress_in_bounds", first=655)
-def nobody_asks_what_comes_of_it(patch):
+def outcomes_are_not_looked_up(patch):
     patch.setattr(progress, "check", lambda *asked: PASS)
 
 
@@ -128,7 +128,7 @@ def visits_are_not_counted(patch):
 
 
 @bug("handed_over_upwards", first=35)
-def work_is_handed_over_to_anybody(patch):
+def work_is_handed_over_to_any_agent(patch):
     def hand_over(work, failure, choice):
         other = work.compiled_fabric.spec.topology.workers[-1]
         reactions.replan(work, failure.stage, choice.trip, planner=other)
@@ -145,7 +145,7 @@ def a_fallback_needs_no_answer(patch):
 
 
 @bug("liveness")
-def nobody_is_woken(patch):
+def no_worker_is_woken(patch):
     patch.setattr(engine, "wake_at", lambda run, announced=frozenset(), policy=None: None)
 
 
@@ -371,7 +371,7 @@ def rules_of_tools_are_not_asked(patch):
 
 
 @bug("asked_before", first=25)
-def a_rule_that_nobody_can_evaluate_lets_pass(patch):
+def an_unknown_rule_lets_pass(patch):
     asked = asking_before._rule_asks
 
     def sure(work, step, one):

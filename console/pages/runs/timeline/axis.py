@@ -85,7 +85,7 @@ class Axis:
     end: int
     pleats: tuple[Pleat, ...] = ()
     right: float = RIGHT
-    """Where the end stands, percent: short of the edge when the run goes on, so that what is open is seen to be."""
+    """Where the end stands, percent. It is short of the edge while the run goes on, so that open parts look open."""
     name: str = "axis"
     """Id of its marks, to which everything drawn on it refers."""
 

@@ -47,7 +47,9 @@ class LaneRow:
     tokens: int | None
     cost: int | None
     event: int = 0
-    """Seq of the event that its name leads to: the latest passage of a stage, or the latest call of a step. 0: none."""
+    """Seq of the event that its name leads to; 0: none. It is the latest passage of a stage, or the latest call of a
+    step.
+    """
 
 
 @dataclass(frozen=True, slots=True)

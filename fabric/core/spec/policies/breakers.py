@@ -18,8 +18,8 @@ from fabric.core.values.fingerprint import fingerprint
 WINDOW_S = 60.0
 """Counts of all workers reach back a minute, to within ten seconds (``SignalCount.windowed``)."""
 COOLDOWN_MAX_S = 86_400.0
-"""The longest cooldown that a policy may name, and the longest Retry-After that is heeded: who says more is asked again
-after a day.
+"""The longest cooldown that a policy may name, and the longest Retry-After that is heeded. An endpoint that says more
+is asked again after a day.
 """
 PROBES_MAX = 16
 """Largest number of probes of one breaker at a time: their permits are in its row."""

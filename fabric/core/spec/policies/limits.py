@@ -54,8 +54,8 @@ DEADLINES: dict[Tier, Deadlines] = {
     Tier.BATCH: Deadlines(call_s=120, stage_s=3_600, run_s=86_400),
     Tier.HIGH_STAKES: Deadlines(call_s=60, stage_s=600, run_s=3_600),
 }
-"""docs/specification/protections.md: interactive 30 s / 2 min / 5 min; batch 120 s / 1 h / 24 h; high-stakes 60 s / 10
-min / 1 h.
+"""Deadlines of call, stage and run (docs/specification/protections.md). Interactive: 30 s, 2 min, 5 min; batch: 120 s,
+1 h, 24 h; high-stakes: 60 s, 10 min, 1 h.
 """
 
 

@@ -63,7 +63,7 @@ class HierarchicalTopology(PlannedTopology):
         """The topology itself, then those of its teams in their order."""
         return (self, *(team.topology for team in self.teams.values()))
 
-    def everybody(self) -> tuple[str, ...]:
+    def list_all_workers(self) -> tuple[str, ...]:
         """Its workers and those of its teams, each once."""
         below = (name for team in self.teams.values() for name in team.topology.workers)
         return tuple(dict.fromkeys((*self.workers, *below)))
@@ -78,7 +78,7 @@ class HierarchicalTopology(PlannedTopology):
         yield from super().list_misplaced()
         for lead, team in self.teams.items():
             yield from (f"teams.{lead}.topology.{told}" for told in team.topology.list_misplaced())
-            if lead not in self.everybody():
+            if lead not in self.list_all_workers():
                 sentence = f"{lead!r} is a worker of neither the fabric nor a team, so this team gets no work"
                 yield f"teams.{lead}: {sentence}; make it one, or leave the team out"
             for n, name in enumerate(team.topology.workers):

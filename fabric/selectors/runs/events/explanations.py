@@ -115,7 +115,7 @@ class RunExplained:
 
 
 Compiles = Callable[[str, str, int, Tier], CompiledFabric]
-"""Gives a revision by its row's id as the runs of a tier see it under a version of a workspace's policy."""
+"""Gives a revision by its row's id. Runs of a tier see it so under a version of the policy."""
 
 
 def run_explain(actor: Actor, run_id: str, compiled: Compiles) -> RunExplained:

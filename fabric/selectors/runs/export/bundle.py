@@ -268,15 +268,15 @@ def build_envelope(
 def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], content: JSON) -> dict[str, JSON]:
     """Return the common parts of an event that this version cannot read; the rest is left out."""
     seq, kind, version, at = row
-    nobody = {"layer": "", "agent_id": ""}
+    unnamed = {"layer": "", "agent_id": ""}
     return {
         "id": f"{run_id}.{seq}",
         "trace_id": trace_id,
         "span_id": "",
         "parent_span_id": "",
         "timestamp": at,
-        "source": nobody,
-        "destination": nobody,
+        "source": unnamed,
+        "destination": unnamed,
         "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
         "content": content,
     }

@@ -175,8 +175,8 @@ ONCE_TRIPPED: Mapping[str, Callable[[str, Fired], Margin]] = {
     **dict.fromkeys(DEADLOCKS.values(), _measure_cycle),
     SPEND_RATE: _too_fast,
 }
-"""Margins that are there only once they have tripped: before, there is no cycle to be counted, and what runs share is
-not a run's to know.
+"""Margins that show only once they have tripped. Before, there is no cycle to count, and a run does not know what runs
+share.
 """
 
 
@@ -192,7 +192,7 @@ def spend_rate(run: Run, policy: FlowPolicy, rate: int) -> Margin | None:
     if pace is None or state.approved:
         return None
     compared = (
-        "what its fabric allows"
+        "the rate that its fabric allows"
         if pace.against == "configured"
         else f"{policy.cost_velocity.times_usual:g} times what is usual"
     )

@@ -179,7 +179,7 @@ class _Reading:
             what = f"node {node.id}, {name}"
             decides = name in (*TARGETS, "max_visits", *RETRIES) or (name == "goal_gate" and value == "true")
             if decides and kind not in HAVING_TURNS:
-                self._nobodys(kind, line, what)
+                self._report_without_turn(kind, line, what)
             elif decides:
                 self._decides(node, name, DotAttribute(value, line), what)
             elif name == DEFAULT_CHOICE:
@@ -191,7 +191,7 @@ class _Reading:
             elif name not in ("shape", "type", "goal_gate") and not WorkflowParts.reads(kind, name):
                 self.notes.idles(name, line)
 
-    def _nobodys(self, kind: NodeKind, line: int, what: str) -> None:
+    def _report_without_turn(self, kind: NodeKind, line: int, what: str) -> None:
         if kind is NodeKind.BRANCH:
             self.notes.lose(line, what, "a node that only branches has no turn; say it of the node before it")
         else:
@@ -310,7 +310,7 @@ class _Reading:
         self.notes.take(given.line, what, said)
 
 
-MODEL, ASK, GATE = "nobody", "ask_person", "human.gate"
+MODEL, ASK, GATE = "no-model", "ask_person", "human.gate"
 SCRIPTS = ("script", "tool_command")
 READ: Mapping[NodeKind, tuple[str, ...]] = {NodeKind.PERSON: ("label",), NodeKind.COMMAND: SCRIPTS}
 """Attributes of nodes that those parts use."""

@@ -211,7 +211,7 @@ WHERE run_id = (SELECT coalesce(root_run_id, id) FROM fabric_run WHERE id = :run
 """)
 
 # The earliest of each queue and priority, each a lookup. An input that its run's owner can already see is the owner's
-# business; one that is to come is everybody's.
+# business; any process may claim a future one.
 NEXT_DUE = Statement(f"""
 WITH RECURSIVE {NOW}, wanted(queue) AS (
   (SELECT queue FROM fabric_run WHERE incarnation IS NULL AND wake_at IS NOT NULL ORDER BY queue LIMIT 1)

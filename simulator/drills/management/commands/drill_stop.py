@@ -21,7 +21,7 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the act."""
-        parser.add_argument("what", choices=("pull", "release", "show"), help="what to do")
+        parser.add_argument("what", choices=("pull", "release", "show"), help="the act")
         parser.add_argument(
             "--reason", default="", help="why: kept with the drills and in the audit stream; needed to pull and release"
         )

@@ -43,7 +43,7 @@ def test_a_draft_that_there_is_is_replaced_only_when_asked(program, actor):
     assert answered(program.post(DRAFTS, {**again, "replace": True}), 201)["replaced"] is True
 
 
-def test_the_list_names_everybody_s_and_the_text_is_its_author_s(program, actor):
+def test_the_list_names_all_authors_and_the_text_is_its_author_s(program, actor):
     draft_import(actor=find_actor(member("ana", "editor")), text=SMALL, name="hers")
     draft_import(actor=actor, text=SMALL)
     found = answered(program.get(DRAFTS), 200)["drafts"]

@@ -1,4 +1,4 @@
-"""Credentials in what a fabric remembers are masked for everybody, and revealed to the role safety alone, by an act that the audit stream tells."""
+"""Credentials in what a fabric remembers are masked for all members, and revealed to the role safety alone, by an act that the audit stream tells."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_api_and_the_export_mask_it_and_say_that_they_do(program, fabric_id)
     assert (KEY in lines, lines.count(MASK)) == (False, 3)
 
 
-def test_whoever_judges_it_has_one_version_revealed_and_that_is_told(browser, program, fabric_id):
+def test_the_reviewer_has_one_version_revealed_and_that_is_told(browser, program, fabric_id):
     assert f'action="{PAGE}/reveal"' in text(browser.get(f"{PAGE}?key=budget"))
     revealed = text(browser.post(f"{PAGE}/reveal", AT))
     assert KEY in revealed

@@ -198,7 +198,7 @@ def test_every_field_of_every_body_may_be_anything(program, ids):
 
 
 @pytest.mark.usefixtures("untouched")
-def test_a_field_beside_each_that_nobody_knows(program, ids):
+def test_a_unknown_field_beside_each(program, ids):
     for name, place in [(one, place) for one in TAKING for place in places(shape_of(one))]:
         body = good(name)
         put(name, body, (*place[:-1], "colour"), "red")

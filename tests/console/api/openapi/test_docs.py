@@ -64,7 +64,7 @@ class TestEachOperation:
             assert fits(parameter["schema"], parameter["example"]) == []
 
 
-def test_it_is_for_whoever_may_call(program, browser):
+def test_it_is_for_members_who_may_call(program, browser):
     assert program.get("/api/v1/openapi.json").json() == json.loads(json.dumps(schema()))
     assert browser.get("/api/v1/openapi.json").status_code == 200
     assert program.post("/api/v1/openapi.json").status_code == 405

@@ -13,7 +13,7 @@ MEMBERS = "/api/v1/members"
 INVITATIONS = f"{MEMBERS}/invitations"
 
 
-def test_somebody_is_invited_comes_in_is_given_roles_and_removed(program, owner):
+def test_a_person_is_invited_comes_in_is_given_roles_and_removed(program, owner):
     made = program.post(INVITATIONS, {"roles": ["viewer"], "email": "rosa@example.org", "days": 1}).json()
     assert (made["roles"], made["email"]) == (["viewer"], "rosa@example.org")
     (listed,) = program.get(MEMBERS).json()["invitations"]

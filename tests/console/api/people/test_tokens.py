@@ -32,7 +32,7 @@ def test_a_name_that_is_used_again_means_the_token_that_works(actor):
     assert token_use(mine.secret).actor.name == actor.name
 
 
-def test_a_token_of_somebody_who_was_switched_off_is_none(db):
+def test_a_token_of_a_disabled_member_is_none(db):
     vera = member("vera")
     secret = token_of(vera, "hers")
     vera.is_active = False
@@ -113,7 +113,7 @@ def test_who_is_no_owner_has_their_own_alone(program, actor, nightly):
     assert vera.post(f"{TOKENS}/another/revoke", {}).json()["changed"]
 
 
-def test_what_somebody_is_mailed_is_theirs_to_say(actor, nightly):
+def test_each_member_chooses_their_mail(actor, nightly):
     vera = Program(token_of(member("vera", "viewer"), "hers", [Scope.READ, Scope.MANAGE]))
     assert vera.get(MINE).json() == {
         "email": "",

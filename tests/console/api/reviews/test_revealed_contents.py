@@ -78,7 +78,7 @@ def test_the_api_says_that_something_is_withheld(program, review):
     assert review.content["payload"]["to"] == MASK
 
 
-def test_whoever_judges_it_has_it_revealed_once_and_that_is_told(browser, review):
+def test_the_reviewer_has_it_revealed_once_and_that_is_told(browser, review):
     address = f"/reviews/{review.id}"
     assert f'action="{address}/reveal"' in text(browser.get(address))
     assert told() == []
@@ -167,7 +167,7 @@ def test_a_journal_is_taken_away_byte_for_byte_by_few_and_that_is_told(actor, re
         assert other.post(f"/runs/{review.run_id}/export").status_code == 403
 
 
-def test_the_readable_lines_are_for_everybody_and_masked(actor, review):
+def test_the_readable_lines_are_for_all_members_and_masked(actor, review):
     viewer = signed_in(member("ben", "viewer"))
     given = viewer.get(f"/runs/{review.run_id}/events.ndjson?form=readable")
     lines = b"".join(_lines(given)).decode()
@@ -189,6 +189,6 @@ def test_a_title_holds_no_credential():
     assert find_title(f"Pay with {KEY}.") == f"Pay with {MASK}."
 
 
-def test_nobody_without_a_session_reveals(review):
+def test_no_one_without_a_session_reveals(review):
     assert Client().post(f"/reviews/{review.id}/reveal").status_code in (302, 403)
     assert told() == []

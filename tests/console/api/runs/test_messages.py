@@ -68,7 +68,7 @@ def test_a_text_that_is_none_or_too_long_is_refused_in_a_sentence(program, run_i
     assert sent(run_id) == 0
 
 
-def test_nobody_is_told_anything_where_nobody_speaks(program, actor, small, talking):
+def test_no_agent_gets_messages_without_a_conversation(program, actor, small, talking):
     missing = say(program, uuid4())
     assert (missing.status_code, "there is no run" in missing.json()["detail"].lower()) == (404, True)
     supervised = program.post(RUNS, {"fabric": small, "text": "Why?"}).json()["id"]

@@ -51,7 +51,7 @@ def sent(text: str, button: str = "", **fields: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "planned"), [("research-desk", True), ("research-teams", True), ("incident-triage", False)]
 )
-def test_who_chooses_workers_is_said_where_somebody_plans(name: str, planned: bool) -> None:
+def test_who_chooses_workers_is_said_where_an_agent_plans(name: str, planned: bool) -> None:
     said = "the planner chooses workers by their instructions"
     assert (said in drawn(sample(name))) is planned
 

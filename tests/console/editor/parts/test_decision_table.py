@@ -196,6 +196,6 @@ def test_a_failure_is_supposed_in_the_stage_whose_table_is_shown() -> None:
     assert build(seen(own, cell=cell, simulate=cell))["walk"].told.lines[0].reaction == "retry"
 
 
-def test_a_supposed_failure_says_what_follows_where_nobody_answers() -> None:
+def test_a_supposed_failure_says_what_follows_without_an_answer() -> None:
     built = build(seen(SAMPLE, simulate=f"{FailureType.TOOL_LOOP}.batch"))
     assert "then the next step follows" in render_to_string("editor/walk.html", built)

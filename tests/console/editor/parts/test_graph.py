@@ -170,7 +170,7 @@ def test_a_rule_is_added_moved_and_taken_out() -> None:
     assert len(tree(gone)["topology"]["transitions"]) == 2
 
 
-def test_where_no_rule_applies_somebody_speaks_or_it_ends() -> None:
+def test_where_no_rule_applies_an_agent_speaks_or_it_ends() -> None:
     ends = pressed(DESK, "reset topology.default_target")
     assert "default_target" not in tree(ends)["topology"]
     assert "The conversation ends." in page(ends)

@@ -39,7 +39,7 @@ def test_peers_have_a_row_each_of_whom_they_may_pass_on_to() -> None:
     )
 
 
-def test_where_nothing_is_said_everybody_may_and_a_tick_less_says_it_of_all() -> None:
+def test_where_nothing_is_said_every_agent_may_and_a_tick_less_says_it_of_all() -> None:
     free = pressed(TRIAGE, "reset topology.passes")
     assert "passes" not in free["topology"]
     text = text_edited(TRIAGE, GROUND.pressed(read_yaml(TRIAGE).value, "reset topology.passes")[0])
@@ -50,14 +50,14 @@ def test_where_nothing_is_said_everybody_may_and_a_tick_less_says_it_of_all() ->
     passes = read_yaml(text_edited(text, changes_in(read_yaml(text).value, data).edits)).value["topology"]["passes"]
     assert passes["application"] == ["network"]
     assert sorted(passes["on-call"]) == ["application", "database", "network"]
-    nobody = QueryDict("p.topology.passes.application=1")
-    passes = read_yaml(text_edited(text, changes_in(read_yaml(text).value, nobody).edits)).value["topology"]["passes"]
+    unticked = QueryDict("p.topology.passes.application=1")
+    passes = read_yaml(text_edited(text, changes_in(read_yaml(text).value, unticked).edits)).value["topology"]["passes"]
     assert passes["application"] == []
     null = page(text.replace("topology:\n", "topology:\n  passes: null\n", 1))
     assert passed_on(null, "application") == ["on-call", "network", "database"]
 
 
-def test_a_row_of_nobody_is_told_and_can_be_taken_out() -> None:
+def test_a_row_of_an_unknown_worker_is_told_and_can_be_taken_out() -> None:
     text = TRIAGE.replace("    network: [", "    ghost: [", 1)
     html = page(text)
     assert "&#x27;ghost&#x27; is not one of the workers" in html

@@ -188,14 +188,14 @@ def test_what_does_not_fit_is_said_at_its_field(label, text, said):
     assert same(form.value, SHOWN)
 
 
-def test_a_value_of_the_wrong_type_is_not_kept_because_nobody_touched_it():
+def test_a_value_of_the_wrong_type_is_not_kept_although_it_was_not_touched():
     form = sent({"to": "Ana", "usd": "ninety"})
     assert list(errors_in(form)) == ["usd"]
     assert sent({"to": "Ana", "usd": "90"}).value["usd"] == 90
 
 
 def test_an_answer_that_is_none_of_the_allowed():
-    assert sent({**SHOWN, "kind": "other"}).value["kind"] == "other", "nobody touched it: the gate says no"
+    assert sent({**SHOWN, "kind": "other"}).value["kind"] == "other", "it was not touched: the gate says no"
     needed = {"type": "object", "required": ["k"], "properties": {"k": {"enum": ["a", "b"]}}}
     form = sent({"k": "a"}, needed, k="7")
     assert errors_in(form) == {"k": ["Pick one of these."]}

@@ -161,7 +161,7 @@ def test_a_row_is_added_with_the_fields_of_its_schema_and_asks_for_nothing_yet()
     added = rows(form).parts[-1]
     assert (added.path, added.new, added.kind) == ("lines.2", True, "group")
     assert kinds(added) == ["text", "number", "boolean", "group", "items"]
-    assert not form.wrong, "whoever adds a row has not come to writing it"
+    assert not form.wrong, "a new row is not written yet"
     assert list(errors_in(onward(form))) == ["lines.2.text", "lines.2.sum", "lines.2.where.city"]
     full = onward(form, **{"f.lines.2.text": "Three", "f.lines.2.sum": "3", "f.lines.2.where.city": "Moss"})
     assert not full.wrong

@@ -43,7 +43,7 @@ def test_one_that_was_there_is_closed_to_others_and_so_are_its_files(tmp_path, c
 
 
 def test_one_that_is_open_and_holds_other_things_is_left_as_it_is(tmp_path):
-    """It may be anybody's home, or /tmp."""
+    """It may be a user's home, or /tmp."""
     (tmp_path / "letters").touch(0o644)
     tmp_path.chmod(0o755)
     with pytest.raises(StartRefused, match="is open to others and holds other things: choose one .* or `chmod 700` it"):

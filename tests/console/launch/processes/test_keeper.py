@@ -132,7 +132,7 @@ RUN_KEPT = "import sys; from console.launch.processes import commands as kept; k
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_command_that_is_run_ends_with_whoever_ran_it(number):
+def test_a_command_that_is_run_ends_with_its_parent(number):
     read, write = os.pipe()
     with started(
         [sys.executable, "-c", RUN_KEPT, FAMILY], cwd=ROOT, stdout=write, stderr=subprocess.DEVNULL

@@ -81,7 +81,7 @@ def test_a_bad_value_from_a_file_is_refused_as_any_other_and_not_shown(tmp_path)
     assert "sesame" not in refused.value.sentence
 
 
-@pytest.mark.parametrize(("mode", "who"), [(0o640, "its group"), (0o644, "everybody"), (0o604, "everybody")])
+@pytest.mark.parametrize(("mode", "who"), [(0o640, "its group"), (0o644, "every user"), (0o604, "every user")])
 def test_a_file_that_others_may_read_is_told(tmp_path, monkeypatch, mode, who):
     path = written(tmp_path / "secret", "sk-0123456789", mode)
     (said,) = secret_files.open_to_others(SECRETS, {"FABRIC_MODEL_KEY_FILE": path})

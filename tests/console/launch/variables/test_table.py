@@ -363,8 +363,8 @@ TOGETHER = {
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"FABRIC_OIDC_ROLES": "*=viewer"}, "role for everybody"),
-        ({"FABRIC_OIDC_ISSUER": "https://accounts.google.com"}, "everybody has an account"),
+        ({"FABRIC_OIDC_ROLES": "*=viewer"}, "role for all persons"),
+        ({"FABRIC_OIDC_ISSUER": "https://accounts.google.com"}, "anyone can have an account"),
     ],
 )
 def test_ways_in_that_stand_open_together_are_refused(more, said):

@@ -126,7 +126,7 @@ def test_a_tool_that_cannot_be_had_is_a_sentence_and_so_is_one_of_the_tests(path
 
 
 @pytest.mark.postgresql
-def test_postgresql_says_why_it_lets_nobody_in(tmp_path):
+def test_postgresql_says_why_it_lets_no_one_in(tmp_path):
     named = psycopg.conninfo.conninfo_to_dict(os.environ["TEST_DATABASE_URL"])
     host, port = named.get("host", "127.0.0.1"), named.get("port", "5432")
     said = refusal(tmp_path, DATABASE_URL=f"postgresql://nobody-here:sesame@{host}:{port}/nothing-here")

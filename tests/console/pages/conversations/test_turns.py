@@ -56,7 +56,7 @@ def test_each_turn_is_a_row_with_what_it_reads_and_its_event():
     assert not found.circles
 
 
-def test_a_turn_that_a_fork_keeps_is_done_before_anybody_speaks():
+def test_a_turn_that_a_fork_keeps_is_done_before_the_first_turn():
     teller = Teller().start().planned().enter(Stage.FAN_OUT)
     for n, who in enumerate(("ana", "ben")):
         teller.tell(ev.TurnOpened(step_id=f"fan_out.{n}.e0.r0", branch=n, agent=who, brief=0))
@@ -130,7 +130,7 @@ def test_a_trip_about_something_else_is_no_circle():
     assert find_way("handoff_cycle", ()) == ()
 
 
-def test_what_nobody_handed_over_is_no_circle():
+def test_turns_without_a_hand_over_are_is_no_circle():
     assert find_circling_turns("ababa", [True, True, False, True, True]) == set()
     _, by_rule = seen(conversation("ana", "ben", "ana", "ben", "ana"))
     assert not by_rule.circles
@@ -181,7 +181,7 @@ DESK = GraphTopology.model_validate(
 )
 
 
-def test_each_turn_says_why_its_agent_had_it_and_the_last_why_nobody_has() -> None:
+def test_each_turn_says_why_its_agent_had_it_and_the_last_why_no_agent_has() -> None:
     teller = conversation("ana", "ben")
     teller.tell(
         ev.SpeakerChosen(
@@ -212,7 +212,7 @@ def test_each_turn_says_why_its_agent_had_it_and_the_last_why_nobody_has() -> No
     assert found.closed_seq == teller.events[-1].seq
 
 
-def test_where_no_rule_held_it_says_who_speaks_or_that_nobody_had_it() -> None:
+def test_where_no_rule_held_it_says_who_speaks_or_that_no_agent_had_it() -> None:
     fact = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", speaker="ben", why=SpeakerReason.DEFAULT)
     over = ev.SpeakerChosen(step_id="s", turn=1, from_agent="ana", why=SpeakerReason.DEFAULT, close_reason="answered")
     assert reason_words(fact, DESK.transitions) == "no rule matched; then ben speaks"
@@ -254,7 +254,7 @@ def test_what_a_person_said_stands_after_the_turn_in_flight_and_says_who_read_it
     assert "pia, a person: read by ben in turn 2; quin, a person: read by ben in turn 2" in "".join(root.itertext())
 
 
-def test_what_nobody_read_before_the_run_ended_says_so() -> None:
+def test_a_message_unread_before_the_run_ended_says_so() -> None:
     teller = conversation("ana", over=False)
     teller.tell(ev.PersonSaid(actor="pia"), ev.InputIgnored(input_kind="person_spoke", reason="the run is ending"))
     teller.tell(ev.InputIgnored(input_kind="pause_requested", reason="the run is ending"))

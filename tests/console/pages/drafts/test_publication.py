@@ -23,7 +23,7 @@ from simulator.drills.services.drills import drill_ask
 from tests.fabric.services.world import EYES, SMALL, published_by_two, ran
 from tests.people import member, signed_in
 
-CELL = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: abort}]}\n"
+CELL = "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: retry, times: 1}, {reaction: wait_for_breaker, times: 1}, {reaction: abort}]}\n"
 LAX = "decision_table:\n  provider_failure:\n    high_stakes: {rungs: [{reaction: surface}], deviation: A pilot.}\n"
 PAGE = "/fabrics/small/draft/publish"
 
@@ -78,6 +78,7 @@ def test_the_page_says_what_is_published_and_what_follows(browser, actor, drafte
     assert "decision_table.provider_failure.batch.rungs" in shown
     assert "put in: # Said by its author." in shown
     assert "Expected behaviour changes in 1 cell" in shown
+    assert "retry → wait for breaker, skipped → abort → run aborted" in shown, "the words of a drill's page"
     assert "This draft has no drill yet." in shown
     attributes, words = button(page, "publish")
     assert (words.removesuffix(" Ctrl ↵"), "disabled" in attributes) == ("Publish as r2: new runs use it", False)
@@ -192,6 +193,7 @@ def test_a_second_person_is_asked_and_agrees(browser, actor, eyes, ana):
     assert "You asked for a second person" in text(browser.get(PAGE))
     assert "You asked for a second person" in text(browser.get("/fabrics/small/draft"))
     mine = browser.get(here)
+    assert 'data-style="full"' in mine.content.decode().partition("Requested ")[2][:80]
     assert "You cannot approve your own change." in text(mine)
     assert 'id="approve"' not in mine.content.decode()
     theirs = signed_in(ana)

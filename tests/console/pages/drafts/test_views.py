@@ -177,7 +177,7 @@ def test_a_button_adds_and_the_page_is_drawn_anew(browser: Client, actor: Actor,
     assert len(tree(actor)["agents"]) == count
 
 
-def test_whoever_names_an_agent_goes_with_its_new_name(browser: Client, actor: Actor, address: str) -> None:
+def test_each_place_that_names_an_agent_goes_with_its_new_name(browser: Client, actor: Actor, address: str) -> None:
     old = tree(actor)["agents"][0]["name"]
     sent(browser, address, part="agents", **{"f.agents.0.name": "renamed"})
     after = tree(actor)
@@ -244,7 +244,7 @@ def test_a_part_that_there_is_not_is_said_with_those_that_there_are(browser: Cli
     assert "decision" not in answer.content.decode().lower() or "table" in answer.content.decode()
 
 
-def test_somebody_elses_draft_is_not_there(address: str) -> None:
+def test_another_members_draft_is_not_there(address: str) -> None:
     assert signed_in(member("erik", "editor")).get(address).status_code == 404
 
 

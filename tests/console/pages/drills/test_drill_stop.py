@@ -72,6 +72,11 @@ def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):
     assert AuditLine.objects.filter(kind__startswith="drill_stop").count() == 2
 
 
+def test_its_command_is_one_line_to_copy(browser, small):
+    line = 'python3 manage.py drill_stop pull --reason "REASON"'
+    assert re.search(rf'<pre class="code"[^>]*>{line}</pre>', browser.get(PAGE).content.decode())
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "said"),
     [

@@ -184,7 +184,7 @@ def test_who_is_no_operator_drills_and_stops_nothing_of_others(vera, actor, smal
     assert Drill.objects.filter(asked_by="vera").count() == 1
 
 
-def test_many_who_look_are_shown_one_rendering_and_nobody_anothers_button(
+def test_many_who_look_are_shown_one_rendering_and_no_one_anothers_button(
     browser, vera, actor, small, django_assert_max_num_queries
 ):
     drill_ask(actor=actor, fabric=small, cells=[ONE])

@@ -100,7 +100,7 @@ def test_what_is_too_large_or_of_another_type_is_refused(caplog):
     assert not caplog.records
 
 
-def test_it_is_counted_for_everybody_together(caplog):
+def test_it_is_counted_for_all_runs_together(caplog):
     taken = 0
     while (answer := sent(OLD)).status_code == 204:  # Slow requests leave time for a token to come back.
         taken += 1

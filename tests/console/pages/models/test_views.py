@@ -26,7 +26,7 @@ FORM = {"provider": "openai", "host": HOST, "key": KEY}
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_asked():
+def _clear_throttle():
     cache.clear()
 
 
@@ -149,13 +149,13 @@ def model(actor):
 
 
 @pytest.mark.parametrize("told", ["", "x", "-1", "1e3", "٣", "9" * 20])
-def test_a_form_that_does_not_say_what_was_agreed_to_asks_nobody(browser, model, told):
+def test_a_form_that_does_not_say_what_was_agreed_to_asks_no_provider(browser, model, told):
     answer = browser.post(f"{PAGE}/{model.id}/test", {"at_most": told})
     assert (answer.status_code, "No test was made" in text(answer)) == (422, True)
     assert ModelTest.objects.count() == 0
 
 
-def test_a_price_that_rose_meanwhile_asks_nobody(browser, model):
+def test_a_price_that_rose_meanwhile_asks_no_person(browser, model):
     answer = browser.post(f"{PAGE}/{model.id}/test", {"at_most": "1"})
     assert (answer.status_code, "reload the page" in text(answer)) == (409, True)
     assert ModelTest.objects.count() == 0

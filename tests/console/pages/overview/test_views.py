@@ -190,7 +190,7 @@ def test_a_failed_run_is_in_the_sentence_and_in_the_list(browser, actor, small, 
     assert f'href="/runs/{run.id}">Open' in page
 
 
-def test_nobody_works(browser, actor, small):
+def test_no_worker_is_alive(browser, actor, small):
     queued(actor, small)
     page = text(browser.get("/"))
     assert "No worker is alive and 1 run waits for one." in page
@@ -397,7 +397,7 @@ def test_many_who_look_are_answered_once_a_second(browser, actor, small, worker,
     )  # ...and what follows it not older.
 
 
-def test_the_shared_part_is_nobodys_own(browser, small, worker):
+def test_the_shared_part_names_no_member(browser, small, worker):
     part = browser.get("/overview/live", headers=SCRIPT).content
     assert b"csrf" not in part
     assert b"owner" not in part

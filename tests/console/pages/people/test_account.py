@@ -24,7 +24,7 @@ PAGE = "/people/account"
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_tried():
+def _clear_throttle():
     cache.clear()
 
 

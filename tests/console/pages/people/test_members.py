@@ -62,7 +62,7 @@ def test_it_lies_in_the_navigation(browser):
     assert re.search(r'href="/people/members" aria-current="page"', browser.get(PAGE).content.decode())
 
 
-def test_somebody_is_invited_and_accepts(browser):
+def test_a_person_is_invited_and_accepts(browser):
     token = invited(browser, email="rosa@example.org", names="legal", days="3")
     assert "rosa@example.org" in text(browser.get(PAGE))
     assert token not in browser.get(PAGE).content.decode(), "shown once"

@@ -27,7 +27,7 @@ def test_the_table_is_total():
     assert {"circuit_breaker", "budget", "saga", "stall_watchdog", "run_caps", "deadlock_monitor"} <= set(names)
 
 
-def test_each_class_is_answered_by_somebody():
+def test_each_class_is_answered_by_a_protection():
     assert all(any(one.answers(which) for one in protections()) for which in FailureClass)
 
 

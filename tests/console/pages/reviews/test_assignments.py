@@ -75,16 +75,16 @@ def test_without_a_script_it_is_a_page(browser, doubt):
     assert "Claimed by you" in text_of(browser.get(f"/reviews/{doubt.id}"))
 
 
-def test_in_somebody_elses_hand_it_is_not_answered_and_the_page_says_whose(browser, ana, doubt):
+def test_in_another_persons_hand_it_is_not_answered_and_the_page_says_whose(browser, ana, doubt):
     post(ana, doubt, "claim")
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "Claimed by ana" in said
     refused = post(browser, doubt, "decision", page="review", verb="reject", message="No.", digest=doubt.digest)
     assert refused.status_code == 409
-    assert "Ana has claimed item" in text_of(refused)
+    assert "Ana has claimed review" in text_of(refused)
     assert "No.</textarea>" in refused.content.decode()
     assert decisions(doubt) == 0
-    assert "Ana has claimed item" in text_of(post(browser, doubt, "claim"))
+    assert "Ana has claimed review" in text_of(post(browser, doubt, "claim"))
 
 
 def test_a_lapsed_one_is_taken_over_and_the_page_says_from_whom(browser, ana, doubt):

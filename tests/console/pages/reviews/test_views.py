@@ -81,7 +81,7 @@ def test_what_a_quarantined_run_does_not_take_yet(browser, waiting, review):
     assert "Continue now" in browser.get(f"/runs/{waiting.id}").content.decode(), "its own review is what it does take"
 
 
-def test_nobody_answers_a_quarantine(browser, waiting, review):
+def test_no_answer_to_a_quarantine(browser, waiting, review):
     said = "nothing happens automatically: the run stays quarantined and this review open"
     page = browser.get(f"/runs/{waiting.id}").content.decode()
     assert said not in page
@@ -229,7 +229,7 @@ def test_what_the_run_took_is_not_taken_back(browser, actor, waiting, review):
         assert "Your text is below" not in page
 
 
-def test_nobody_takes_back_what_another_one_answered(browser, waiting, review):
+def test_no_person_takes_back_anothers_answer(browser, waiting, review):
     other = signed_in(member("ana", "owner"))
     answer(other, review)
     for way in ("undo", "continue"):

@@ -220,7 +220,7 @@ def test_news_of_nothing_are_few_statements(browser, review, django_assert_max_n
         browser.get("/reviews/news", {"seen": asked}, headers={"HX-Request": "true"})
 
 
-def test_the_title_and_the_navigation_count_what_whoever_looks_may_decide(browser, review):
+def test_the_title_and_the_navigation_count_what_the_reader_may_decide(browser, review):
     Review.objects.update(barred="\ncleo\n")  # A colleague started it, so that its owner may answer beside ben.
     ben = signed_in(member("ben", "viewer"))
     counted = 'data-tone="human">1<span class="vh"> for you to decide'

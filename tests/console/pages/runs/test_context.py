@@ -109,7 +109,7 @@ def test_its_own_page_has_the_form_where_a_variable_would_be_read_and_says_why_e
     assert page(ran(actor, talking).id) == (False, False, True)
 
 
-def test_it_is_for_whoever_may_control_runs(run_id):
+def test_it_is_for_members_who_may_control_runs(run_id):
     viewer = signed_in(member("looks-on", "viewer"))
     assert "/context" not in page_of(viewer, f"/runs/{run_id}")
     assert 'id="context"' not in page_of(viewer, f"/runs/{run_id}/context")

@@ -51,7 +51,7 @@ def test_a_review_waits_for_those_whom_the_fabric_lists(browser, journaled):
     assert "waits for ann or legal" in page, "on the timeline too"
 
 
-def test_a_run_that_waits_for_its_provider_says_so_and_asks_nobody(browser, journaled):
+def test_a_run_that_waits_for_its_provider_says_so_and_asks_no_person(browser, journaled):
     """The page and the API read the same row; another running run is marked as running."""
     teller = fanned_out().ask(WORKER, 1, "reader").fail(WORKER, 1)
     waits = ev.RetryScheduled(

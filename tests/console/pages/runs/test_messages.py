@@ -127,7 +127,7 @@ def test_another_message_from_a_page_that_was_not_told_of_the_first_is_sent_agai
     assert (again.status_code, sent(run_id)) == (302, 2)
 
 
-def test_the_page_of_its_own_says_why_nobody_would_read_it(browser, actor, small, talking):
+def test_the_page_of_its_own_says_why_it_would_not_be_read(browser, actor, small, talking):
     page = unescape(page_of(browser, started(actor, small), "/say"))
     assert "This run has no conversation" in page
     assert "messages are no longer read" in page_of(browser, ran(actor, talking).id, "/say")
@@ -135,7 +135,7 @@ def test_the_page_of_its_own_says_why_nobody_would_read_it(browser, actor, small
     assert (answer.status_code, "has no conversation" in answer.content.decode()) == (409, True)
 
 
-def test_the_live_panel_is_the_same_for_everybody_and_says_when_nobody_reads_any_more(actor, run_id):
+def test_the_live_panel_is_the_same_for_all_readers_and_says_when_no_one_reads_any_more(actor, run_id):
     def panel():
         found = {one.name: one.html for one in panels(actor, run_get(actor, run_id), [])}
         return found["talk"]

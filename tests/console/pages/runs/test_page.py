@@ -131,7 +131,7 @@ def test_what_tripped_stands_first_and_is_marked(browser, journaled):
     assert (first[1], first[2]) == ("danger", "Money of a run")
     assert re.search(r"i-flag.*?tripped\s*</b>", first[0])
     assert "refused: $0.007485 needed, $0.0001 left" in first[0]
-    assert "what fired first" in head
+    assert "tripped limits first" in head
     assert 'data-tone="danger"' in shown(browser, run_id_of(page), "?view=protections")
 
 

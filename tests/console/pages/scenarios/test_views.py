@@ -213,7 +213,7 @@ def test_the_part_that_changes_is_there_for_the_script_alone(browser, small):
     assert asked.status_code == 302
 
 
-def test_what_waits_is_stopped_from_its_page_by_whoever_asked(browser, vera, actor, small):
+def test_what_waits_is_stopped_from_its_page_by_its_starter(browser, vera, actor, small):
     browser.post(f"{ONE}/ask", PLAY)
     assert 'form="stop-form"' not in vera.get(ONE).content.decode()
     address = re.search(r'form="stop-form" formaction="([^"]+)"', browser.get(ONE).content.decode())[1]
@@ -301,7 +301,7 @@ def test_one_is_deleted_once_it_was_confirmed_and_its_drills_stay(browser, actor
     assert AuditLine.objects.filter(kind="scenario_deleted", subject="mine").count() == 1
 
 
-def test_somebody_else_s_is_looked_at_and_copied_only(vera, actor, mine):
+def test_another_members_is_looked_at_and_copied_only(vera, actor, mine):
     page = vera.get(f"{PAGE}/mine").content.decode()
     assert 'id="scenario-change"' not in page
     assert "/delete" not in page

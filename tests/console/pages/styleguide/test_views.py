@@ -31,7 +31,7 @@ def test_staff_sees_it(owner):
     assert of(member("ana", is_staff=True)).get("/styleguide").status_code == 200
 
 
-def test_somebody_else_gets_the_page_that_says_so(owner):
+def test_another_person_gets_the_page_that_says_so(owner):
     answer = of(member("ben")).get("/styleguide")
     page = answer.content.decode()
     assert answer.status_code == 403

@@ -58,7 +58,7 @@ def test_a_link_that_is_not_https_is_no_link(address):
     assert "href" not in render_markdown(f"[click]({address}) <{address}>")
 
 
-def test_an_https_link_tells_nobody_where_it_was_clicked():
+def test_an_https_link_tells_no_site_where_it_was_clicked():
     made = render_markdown('[ok](https://e.org/a?b=1&c=2 "a title")')
     assert made == '<p><a href="https://e.org/a?b=1&amp;c=2" rel="noopener noreferrer nofollow">ok</a></p>\n'
 

@@ -124,12 +124,12 @@ def test_an_address_without_a_row_is_closed():
         AccessMiddleware(lambda request: HttpResponse()).process_view(request, HttpResponse, (), {})
 
 
-def test_nobody_is_no_actor():
+def test_an_anonymous_user_is_no_actor():
     with pytest.raises(PermissionDenied):
         find_actor(AnonymousUser())
 
 
-def test_somebody_who_was_shut_out_is_no_actor(owner):
+def test_a_removed_member_is_no_actor(owner):
     owner.is_active = False
     with pytest.raises(PermissionDenied):
         find_actor(owner)

@@ -74,7 +74,7 @@ def test_every_operation_is_in_the_schema_under_its_scope():
 
 @pytest.mark.parametrize(("route", "method", "path"), registered(), ids=lambda value: str(value)[-30:])
 class TestEachOperation:
-    def test_refuses_nobody(self, db, route, method, path):
+    def test_refuses_no_one(self, db, route, method, path):
         answer = Program().call(method, path)
         assert answer.status_code == 401
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="fabric-flow"'
@@ -133,7 +133,7 @@ class TestTokens:
         assert answer.status_code == 401
         assert "expired" in answer.json()["detail"]
 
-    def test_one_of_somebody_who_was_shut_out(self, owner, program):
+    def test_one_of_a_removed_member(self, owner, program):
         owner.is_active = False
         owner.save()
         assert program.get(FABRICS).status_code == 401
@@ -201,6 +201,6 @@ class TestBrowsers:
         assert answer.status_code == 401
 
 
-def test_nobody_learns_which_addresses_there_are(db):
+def test_no_one_learns_which_addresses_there_are(db):
     assert Program().get("/api/v1/nowhere").status_code == 401
     assert Program().get(reverse("api-openapi")).status_code == 401

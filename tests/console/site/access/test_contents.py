@@ -231,7 +231,7 @@ def test_contents_are_told_by_the_addresses_of_one_table_to_who_may_read_them_al
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.AUDITOR])
-def test_no_change_answers_somebody_with_contents_that_they_may_not_read(told, role):
+def test_no_change_answers_a_member_with_contents_that_they_may_not_read(told, role):
     """Every address that takes a POST is sent what is sent in the matrix of rights, and nothing; ends of sign-ins come last."""
     answered = []
     for route in sorted(CHANGES, key=lambda route: (CHANGES[route] == OWN, route)):

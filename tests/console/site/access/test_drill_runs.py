@@ -143,7 +143,7 @@ def test_nothing_of_a_run_in_virtual_time_can_be_changed(browser, token, one, ho
     assert list(Run.objects.order_by("id").values()) == before
 
 
-def test_a_live_drills_run_is_ended_by_operators_alone_and_paused_by_nobody(owner, browser, one):
+def test_a_live_drills_run_is_ended_by_operators_alone_and_never_paused(owner, browser, one):
     Drill.objects.update(mode="live")
     Run.objects.filter(id=one.run_id).update(state="waiting", ended_at=None)
     vera = signed_in(member("vera"))
@@ -203,7 +203,7 @@ def test_no_list_of_real_runs_has_one(browser, actor, token, one):
     assert not [run_id for run_id in ids if run_id in repr(attention(actor, now))]
 
 
-def test_somebody_of_another_workspace_finds_nothing(browser, token, one, monkeypatch):
+def test_a_member_of_another_workspace_finds_nothing(browser, token, one, monkeypatch):
     with unguarded():
         Run.objects.update(workspace_id="elsewhere")
     for path in SEEN:

@@ -136,7 +136,7 @@ def test_what_is_theirs_is_there(browser, program, mine):
     assert [one["name"] for one in program.get("/api/v1/fabrics").json()["fabrics"]] == ["mine"]
 
 
-def test_nobody_changes_what_they_do_not_see(browser, program, mine, world):
+def test_no_member_changes_hidden_records(browser, program, mine, world):
     """Addresses about another fabric are not there; bodies that name one are refused."""
     before, wrong = standing(), []
     for route in sorted(CHANGES):

@@ -278,7 +278,7 @@ def test_who_has_the_right_is_not_stopped(door, world):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_others_decisions_are_for_who_audits(door, world):
-    """Of what is one's own for everybody, the part that a right decides; tokens have tests of their own (test_tokens, test_step_up)."""
+    """Of what is one's own for each member, the part that a right decides; tokens have tests of their own (test_tokens, test_step_up)."""
     name = "reviews-export" if door == "pages" else "api-decisions-export"
     for role in Role:
         assert (DOORS[door](world, role, name).status_code == 403) is (role not in RIGHTS[Right.AUDIT])
@@ -319,7 +319,7 @@ def test_what_is_not_declared_is_not_there(role, world):
 
 
 def test_each_cell_of_the_matrix_is_as_declared(world):
-    """Addresses x methods x roles, at the door: 403 for who has none of the rights that are wanted, through for everybody else."""
+    """Addresses x methods x roles, at the door: 403 for who has none of the rights that are wanted, through for all others."""
     wrong, cells = [], 0
     people = {role: Member.objects.get(name=f"the-{role}").user for role in Role}
     for name, method in sorted(declared()):
@@ -337,10 +337,10 @@ def test_each_cell_of_the_matrix_is_as_declared(world):
 
 
 READABLE = {"run-events-download": "?form=readable"}
-"""By route, the query with which everybody may look at an address that gives some people more."""
+"""By route, the query with which every member may look at an address that gives some people more."""
 
 
-def test_everybody_sees_every_page(world):
+def test_every_member_sees_every_page(world):
     wrong = []
     for name, policy in ROUTES.items():
         if policy is not Policy.SIGNED_IN:

@@ -35,7 +35,7 @@ This page is made from `fabric/core/people/roles.py`, `fabric/core/people/scopes
 `tests/console/site/access/test_rights.py` holds the program to it, and
 `tests/console/site/access/test_need_to_know.py` to the column *at*.
 """
-WHO = {Policy.PUBLIC: "everybody", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}
+WHO = {Policy.PUBLIC: "everyone", Policy.ACCOUNT: "who is signed in", Policy.STAFF: "staff and owners"}
 
 
 def methods(route: str) -> list[str]:
@@ -51,7 +51,7 @@ def cells() -> Iterator[tuple[str, str]]:
 
 
 def allowed(route: str, method: str) -> frozenset[Role]:
-    """The roles that the door lets through; everybody where no right decides."""
+    """The roles that the door lets through; everyone where no right decides."""
     if ROUTES[route] is Policy.STAFF:
         return frozenset({Role.OWNER})
     return roles_for(route, method)

@@ -38,7 +38,7 @@ def test_a_token_is_known_until_it_is_revoked(actor):
 
 @pytest.mark.parametrize("header", ["Bearer fabricflow_none", "Basic eDp5", "Bearer"])
 @pytest.mark.django_db(transaction=True)
-def test_a_token_that_is_none_is_refused_whoever_is_signed_in(header, browser):
+def test_a_token_that_is_none_is_refused_beside_any_session(header, browser):
     refused = asked(authorization=header, cookie=cookie_of(browser))
     assert isinstance(refused, Problem)
     assert refused.status == 401
@@ -52,7 +52,7 @@ def test_a_session_is_known_until_it_is_ended(browser):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_stranger_is_nobody():
+def test_a_stranger_is_no_actor():
     assert asked("/runs/start") is False
     assert asked("/runs/start", cookie="fabric-session-8420=made-up") is False
     assert asked("/runs/start", authorization="Bearer fabricflow_none") is False

@@ -126,7 +126,7 @@ def test_every_page_that_manages_is_here():
     assert pages <= {name.partition(" ")[0] for name in PAGES}
 
 
-def test_the_link_that_somebody_else_made_shows_nobody(browser: Client, vera: User):
+def test_the_link_that_another_member_made_shows_no_one(browser: Client, vera: User):
     """The maker of a link may be the one who came by it: acts that want a fresh sign-in want one of their own, and the maker lets nothing pass that they started."""
     link = login_link_for(actor=owner_actor(), name="vera")
     came = Client(HTTP_HOST="127.0.0.1")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from console.site.errors.problems import Problem
-from console.site.requests.body_limit import NOBODY_MAX, UNASKED_MAX, BodyLimit
+from console.site.requests.body_limit import UNASKED_MAX, UNKNOWN_SENDER_MAX, BodyLimit
 
 LIMIT = 1000
 
@@ -54,11 +54,11 @@ MEGABYTE = 1024 * 1024
 
 
 @pytest.mark.parametrize("declared", [3 * MEGABYTE, None])
-def test_nobody_gets_a_megabyte_and_somebody_all(declared):
+def test_an_unknown_sender_gets_a_megabyte_and_a_member_all(declared):
     chunks = [b"x" * MEGABYTE] * 3
     assert post(chunks, declared=declared, limit=None, who=saying(True)) == (200, b"ok", 3 * MEGABYTE)
     status, body, got = post(chunks, declared=declared, limit=None, who=saying(False))
-    assert (status, got <= NOBODY_MAX) == (401, True)
+    assert (status, got <= UNKNOWN_SENDER_MAX) == (401, True)
     assert body.startswith(b"Requests of more than 1 MB need a sign-in or a token")
 
 
@@ -72,7 +72,7 @@ def test_what_is_refused_by_its_head_is_not_read(declared):
 
 def test_who_sends_little_is_not_asked_here():
     async def who(_scope):
-        pytest.fail("nobody needs to be asked")
+        pytest.fail("no sender needs to be looked up")
 
     assert post([b"x" * 500], declared=500, limit=None, who=who) == (200, b"ok", 500)
 

@@ -1,4 +1,4 @@
-"""The server believes a header that anybody can write as far as trusted proxies wrote it."""
+"""The server believes a header that any client can write as far as trusted proxies wrote it."""
 
 import pytest
 from django.test import RequestFactory

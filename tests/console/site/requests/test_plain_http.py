@@ -54,7 +54,7 @@ def test_a_token_in_the_clear_is_refused_and_not_sent_on():
 
 @pytest.mark.parametrize(("peer", "headers"), [(ELSEWHERE, {}), (ELSEWHERE, SECURE), (HERE, SECURE)])
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8420"])
-def test_localhost_is_no_name_for_anybody_else(host, peer, headers):
+def test_localhost_is_no_name_for_another_machine(host, peer, headers):
     answer = asked(host, peer, **headers)
     assert answer.status_code == 400
     assert f"ask for {THERE}" in answer.content.decode()
@@ -62,7 +62,7 @@ def test_localhost_is_no_name_for_anybody_else(host, peer, headers):
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 @pytest.mark.parametrize("host", [PUBLIC, "127.0.0.1"])
-def test_whoever_watches_is_answered(path, host):
+def test_a_watcher_is_answered(path, host):
     """Probes of an orchestrator come in the clear, from a node, by a name that the program does not know."""
     assert asked(host, ELSEWHERE, path).status_code == 200
 

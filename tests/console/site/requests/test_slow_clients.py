@@ -221,7 +221,7 @@ def test_a_body_that_goes_on_after_its_answer_is_read_so_far_and_no_further(monk
     assert asyncio.run(play()) < 40_000_000
 
 
-def test_an_answer_that_nobody_takes_is_cut():
+def test_an_answer_that_is_not_read_is_cut():
     async def play():
         async with hasty() as port:
             get = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

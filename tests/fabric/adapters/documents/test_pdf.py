@@ -77,7 +77,7 @@ def test_other_bytes_may_stand_before_it():
 
 
 @pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128", "AES-128", "AES-256"])
-def test_a_password_is_named_and_one_that_opens_for_everybody_is_no_hindrance(algorithm):
+def test_a_password_is_named_and_one_that_opens_for_all_persons_is_no_hindrance(algorithm):
     told = refused(locked(files.pdf("secret"), "word", algorithm=algorithm))
     assert told == "is a PDF with a password; save it without the password and attach that"
     assert "secret" in read(locked(files.pdf("secret"), "", "owner", algorithm)).text

@@ -93,7 +93,7 @@ def test_one_that_does_not_answer_is_left(hook):
     assert delivery.error.endswith("did not answer within 0.3 seconds")
 
 
-def test_one_where_nobody_is_is_tried_again():
+def test_one_without_a_listener_is_tried_again():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     target = Target(channel=Channel.WEBHOOK, address=f"http://127.0.0.1:{port}/secret")

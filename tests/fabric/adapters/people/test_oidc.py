@@ -102,7 +102,7 @@ def unsigned(liar: Liar) -> str:
 LIES: dict[str, Any] = {
     "another issuer": lambda liar: liar.token(iss="https://evil.example"),
     "another audience": lambda liar: liar.token(aud="somebody-else"),
-    "several audiences and nobody's in particular": lambda liar: liar.token(aud=["fabric", "other"]),
+    "several audiences without an authorized party": lambda liar: liar.token(aud=["fabric", "other"]),
     "another audience by way of us": lambda liar: liar.token(aud="somebody-else", azp="fabric"),
     "another party": lambda liar: liar.token(aud=["fabric", "other"], azp="other"),
     "another nonce": lambda liar: liar.token(nonce="x" * 43),
@@ -123,7 +123,7 @@ LIES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_what_is_not_for_us_signs_nobody_in(liar: Liar, lie: str) -> None:
+def test_what_is_not_for_us_signs_no_one_in(liar: Liar, lie: str) -> None:
     liar.gives(LIES[lie](liar))
     with pytest.raises(OidcRefused):
         liar.asks()
@@ -147,7 +147,7 @@ def test_who_answers_a_refresh_has_to_be_the_same(liar: Liar) -> None:
         provider.refresh_claims("rt", "ada")
 
 
-def test_an_address_that_nobody_checked_is_none(liar: Liar) -> None:
+def test_an_unchecked_address_is_none(liar: Liar) -> None:
     for said in (False, "true", None):
         liar.gives(liar.token(email="ada@example.org", email_verified=said, groups=[]))
         assert liar.asks().email == ""

@@ -220,7 +220,7 @@ def test_a_run_that_waits_for_its_provider_says_until_when_and_names_the_failure
     made.go(until_s=20)
     assert made.requests[3:] == []
     now = columns(made.run)
-    assert now.state is RunState.RUNNING, "nobody is asked"
+    assert now.state is RunState.RUNNING, "no person is asked"
     assert now.reason.startswith(f"{PROVIDER_AWAY}2027-01-15 08:00:")
     assert now.reason.endswith(": the endpoint answered 503")
     made.go()

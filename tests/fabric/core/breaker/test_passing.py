@@ -195,7 +195,7 @@ def test_what_was_let_through_before_it_opened_is_not_counted_after(rows):
     assert rows.row.counts == {}
 
 
-def test_whoever_comes_second_to_open_it_sees_what_the_first_did(rows):
+def test_the_second_to_open_it_sees_the_first_result(rows):
     rows.calls(*[SignalName.TIMEOUT] * 5)
     racing = [True]
 
@@ -215,7 +215,7 @@ def test_a_permit_is_given_back_when_a_later_breaker_refuses(rows):
     assert rows.do(pass_breakers([GATE]), "b")[0].probe
 
 
-def test_a_streak_of_the_calls_own_step_opens_it_for_everybody(rows):
+def test_a_streak_of_the_calls_own_step_opens_it_for_all_runs(rows):
     policy = semantic()
     key = BreakerKey("agent:f:worker", policy.kind)
     mine, theirs = (Gate(policy, key, True, {SignalName.SCHEMA_INVALID: n}) for n in (2, 0))
@@ -391,7 +391,7 @@ def test_the_end_of_the_call_before_counts_before_it_is_told(rows, before, end, 
     assert rows.do(foretell_refusal([other], met, end)) is False
 
 
-def test_a_probe_that_failed_leaves_nobody_through_and_one_that_says_nothing_does(rows):
+def test_a_probe_that_failed_lets_no_call_through_and_one_that_says_nothing_does(rows):
     rows.opened().cooled()
     met = rows.do(pass_breakers([GATE]), "a")
     assert rows.do(foretell_refusal([GATE], met, SignalName.TIMEOUT)) is True

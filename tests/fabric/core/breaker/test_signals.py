@@ -138,7 +138,7 @@ def test_who_may_pass(state, waited_us, may):
         (BreakerState.STOPPED, 90 * US, 10**15, "refuse"),
     ],
 )
-def test_nobody_probes_before_the_retry_after_or_without_one_before_the_cooldown(state, retry_at, now, may):
+def test_no_call_probes_before_the_retry_after_or_without_one_before_the_cooldown(state, retry_at, now, may):
     assert passage(SEMANTIC, Standing(state=state), 5, now, retry_at) == may
 
 

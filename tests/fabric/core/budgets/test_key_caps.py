@@ -43,7 +43,7 @@ def test_the_next_periods_are_tomorrow_and_the_next_month(today, tomorrow, month
         assert cap.scopes(first)[1] == f"key_month:w:o:{month}"
 
 
-def test_a_budget_begins_with_the_cap_of_its_period_and_of_nobody_elses_key():
+def test_a_budget_begins_with_the_cap_of_its_period_and_of_its_own_key_alone():
     caps = {"small": (KeyCap(ENVIRONMENT, ORIGIN, day_usd_micros=7), BOTH)}
     assert (begins_with(caps, DAY), begins_with(caps, MONTH)) == (5_000, 9_000)
     assert begins_with(caps, DAY.replace("w-1", ENVIRONMENT)) == 7

@@ -247,7 +247,7 @@ def test_draining_takes_in_what_came_and_issues_nothing():
     assert held.end.state == "completed"
 
 
-def test_a_want_that_nobody_answers_any_more_is_left_to_the_next_owner():
+def test_a_want_without_an_answer_is_left_to_the_next_owner():
     held, till = waiting()
     held.cut()
     assert held.driver is None
@@ -312,7 +312,7 @@ def test_a_model_of_the_same_endpoint_that_a_person_has_to_name_takes_no_token()
     assert (asked.review.fact.model, till.asked, till.tokens) == ("other", [], 5)
 
 
-def test_only_a_fabric_that_says_so_asks_nobody():
+def test_only_a_fabric_that_says_so_asks_no_person():
     alone = lone(retry={"base_s": 0.1, "shared": False, "deviation": "A drill of its own."})
     ended, till = retrying(tokens=0, fabric=alone)
     assert (ended.end.state, till.asked) == ("completed", [])

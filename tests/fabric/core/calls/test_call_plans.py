@@ -106,7 +106,7 @@ def test_what_refers_to_a_call_that_was_left_out_is_left_out_with_it():
         ("[1, 2].all(x, x > calls.a.result)", "when: it goes through a list"),
     ],
 )
-def test_a_condition_that_nobody_can_answer_is_told_and_the_call_is_not_made(condition, said):
+def test_a_condition_without_an_evaluator_is_told_and_the_call_is_not_made(condition, said):
     world = ran(planning(), {"worker": [plans(one("a"), one("b", "find", condition)), summary()]})
     assert said in world.of(ev.CallRefused)[0].problem
     assert world.of(ev.CallRefused)[0].correction

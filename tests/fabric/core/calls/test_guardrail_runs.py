@@ -84,7 +84,7 @@ def test_what_no_gate_has_met_yet_is_no_partial_result_either():
     """The aggregate passed, for only finalize is guarded; the run ends for another reason before that."""
     fabric = spec(**guarded("finalize"))
     world = ran(fabric, {"aggregator": LEAKS, "finalizer": summary("Fine.")}, tier=Tier.HIGH_STAKES)
-    assert world.end.state is RunState.COMPLETED, "nobody guards the fan-in"
+    assert world.end.state is RunState.COMPLETED, "no guardrail is at the fan-in"
     stopped = ran(fabric, {"aggregator": LEAKS, "finalizer": LEAKS})
     assert stopped.end.state is RunState.FAILED
     assert stopped.outcome is None
@@ -189,7 +189,7 @@ def test_a_compensation_without_one_goes_out():
 # -- compiled or refused ---------------------------------------------------------------------------------------------
 
 
-def test_gates_that_nobody_compiled_never_pass():
+def test_gates_that_were_not_compiled_never_pass():
     with pytest.raises(ValueError, match=r"gates\.guardrails is not compiled"):
         compile_spec(spec(**guarded()), prices={})
 

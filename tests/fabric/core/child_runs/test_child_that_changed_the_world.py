@@ -149,7 +149,7 @@ def test_what_was_undone_counts_as_changed():
     assert (done(family), done(family, "unbook"), changed(family)) == (1, 1, [True])
 
 
-def test_an_outcome_that_nobody_knows_counts_as_changed_and_one_that_was_refused_does_not():
+def test_an_unknown_outcome_counts_as_changed_and_one_that_was_refused_does_not():
     lost = fails(Cause.TIMEOUT, "nothing came", outcome=Outcome.UNKNOWN)
     refused = gives(error="sold out")
     for says, counts in ((lost, True), (refused, False)):

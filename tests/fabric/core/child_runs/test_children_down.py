@@ -206,7 +206,7 @@ def test_a_review_in_a_child_stops_the_clocks_of_its_parent_too() -> None:
     assert [fact.waiting for fact in family.root.of(ev.ChildWaiting)] == [True, False]
 
 
-def test_nobody_answers_a_childs_review_and_the_family_ends() -> None:
+def test_silence_on_a_childs_review_and_the_family_ends() -> None:
     answers = once_bad(1, BLOCKED, summary("Found."))
     family = household(10, {"worker": answers}, table={"unsafe_output": ASKED}, tier=Tier.HIGH_STAKES).go()
     whole(family)
@@ -286,7 +286,7 @@ def test_a_nested_fan_out_may_be_cut_again_and_a_cancel_reaches_the_last_of_them
 # -- inputs that no run waits for ------------------------------------------------------------------------------------
 
 
-def test_a_childs_end_that_nobody_waits_for_is_recorded_and_changes_nothing() -> None:
+def test_a_childs_end_that_no_run_waits_for_is_recorded_and_changes_nothing() -> None:
     family = household(10, {"worker": HANGS}).go(until=lambda family: len(household_children(family)) == 3)
     given = ChildEnded(
         input_id="child:x",

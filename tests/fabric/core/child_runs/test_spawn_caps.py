@@ -68,7 +68,7 @@ def test_no_child_starts_more_than_its_part_whatever_its_own_policy_says() -> No
         "briefs: 3 of them, and this team, by its part of the whole run's agents, may start 2 more agents "
         "(limits.sub_agents_alive and limits.sub_agents_spawned); hand out fewer"
     ) in refused.cause.message
-    assert {request.output for _, request in family.requests} == {"plan"}, "nobody works"
+    assert {request.output for _, request in family.requests} == {"plan"}, "no worker begins"
 
 
 def test_teams_that_need_more_than_their_part_are_not_begun() -> None:

@@ -132,7 +132,7 @@ def test_a_write_has_its_intent_and_its_way_back_before_it(scope):
     assert [fact.status for fact in world.of(ev.MutationSettled)] == ["executed"]
 
 
-def test_a_runs_memory_is_its_journal_and_asks_nobody():
+def test_a_runs_memory_is_its_journal_and_asks_no_store():
     world, shelf = started(remembering("run"), turns(write("a", 1), read("a"), delete("a")))
     world.go()
     assert world.run.state is RunState.COMPLETED

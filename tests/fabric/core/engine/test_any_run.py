@@ -87,7 +87,7 @@ ACTS = st.lists(
 )
 @given(SCRIPTS, st.sampled_from(list(Tier)), TABLES, POLICIES, ACTS, st.integers(0, 3), st.booleans())
 @example({"planner": [planned(1)]}, Tier.INTERACTIVE, {}, {}, [(0, "wait"), (0, "wait")], 0, False).via(
-    "its deadline passes before anybody claims it: it ends without one call, and its ledger is a fresh one"
+    "its deadline passes before a worker claims it: it ends without one call, and its ledger is a fresh one"
 )
 def test_any_run_comes_to_an_end_within_its_bounds(scripts, tier, table, policy, acts, seed, late):
     world = World(spec(table=table, **policy), scripts, tier, seed=seed, late=late).start()

@@ -205,7 +205,7 @@ def test_what_may_not_be_passed_on_is_no_partial_result_either():
 # -- compiled or refused -----------------------------------------------------------------------------------------------
 
 
-def test_policies_that_nobody_compiled_never_pass():
+def test_policies_that_were_not_compiled_never_pass():
     with pytest.raises(ValueError, match=r"gates\.policies is not compiled"):
         compile_spec(lone(**under()), prices={})
 

@@ -95,7 +95,7 @@ def test_a_graph_without_a_default_target_ends():
 @pytest.mark.parametrize(
     ("target", "speaker"), [(RoundRobin(), "alice"), (Stay(), "carol"), (RevertToInitiator(), "bob")]
 )
-def test_targets_that_name_nobody(target, speaker):
+def test_targets_that_name_no_agent(target, speaker):
     on = graph(rule(Always(), target), initial_speaker="carol", initiator="bob")
     assert decided(on, packet("carol")).speaker == speaker
 
@@ -170,14 +170,14 @@ def test_the_first_emission_wins():
     assert decided(on, packet("alice", finishing("stop"), handing("b", "bob"))).close_reason == "finished"
 
 
-def test_a_handoff_to_nobody_is_an_error_and_the_rules_decide():
+def test_a_handoff_to_an_unknown_agent_is_an_error_and_the_rules_decide():
     on = graph(rule(ToolCalled(tool="route"), "bob"))
     found = decided(on, packet("alice", handing("route", "dave")))
     assert (found.speaker, found.why, found.transition) == ("bob", SpeakerReason.TRANSITION, 0)
     assert found.errors == ("tool route hands over to 'dave', who takes no part; there are: alice, bob, carol",)
 
 
-def test_after_a_handoff_to_nobody_the_next_emission_that_leads_somewhere_counts():
+def test_after_a_handoff_to_an_unknown_agent_the_next_emission_that_leads_somewhere_counts():
     found = decided(graph(), packet("alice", handing("route", ""), handing("other", "carol")))
     assert (found.speaker, found.tool, len(found.errors)) == ("carol", "other", 1)
 
@@ -296,7 +296,7 @@ def test_a_lost_round_reverts_what_it_wrote_and_nothing_else():
     assert fold(on, lost.state, RoundLost("alice")).refused
 
 
-def test_the_later_of_two_writes_stands_whoever_made_it():
+def test_the_later_of_two_writes_stands_from_any_author():
     on = graph(rule(Always(), Stay()))
     began = [RoundBegan("alice"), ContextWritten("alice", sets(a=1)), ContextWritten("bob", sets(a=2))]
     begun = folded(on, began)[-1].state

@@ -181,7 +181,7 @@ def test_a_tool_counts_for_those_who_have_it():
     assert said(on, crew=crew)[0][1] == "can never end the conversation: it is for turns of bob, to whom nothing leads"
 
 
-def test_a_tool_that_may_hand_over_leads_to_everybody():
+def test_a_tool_that_may_hand_over_leads_to_every_agent():
     on = graph(rule(ALWAYS, "alice"), max_turns=4)
     crew = Crew({"alice": frozenset({"pick"})}, frozenset({"pick"}))
     assert [one.path for one in problems(on)] == ["participants.1", "participants.2"]
@@ -197,7 +197,7 @@ def test_other_rules_that_never_decide_are_warned_of():
 
 
 @pytest.mark.parametrize("bound", ["STEPS_MAX", "LOOKS_MAX"])
-def test_a_search_that_is_too_long_accuses_nobody(monkeypatch, bound):
+def test_a_search_that_is_too_long_reports_no_fault(monkeypatch, bound):
     keys = [c.ContextEquals(key=f"k{n}", value=n) for n in range(16)]
     never = all_of(*keys[:15], c.Not(condition=keys[0]))
     on = graph(rule(never, STOP), ALL_ROUND, max_turns=9)
@@ -299,7 +299,7 @@ def restart(when, then="bob"):
         (graph(retry_target="bob"), "retry_target", "a failure that stays would be gone back from for ever"),
     ],
 )
-def test_what_never_restarts_or_leads_back_to_nobody_or_for_ever_is_a_problem(on, path, sentence):
+def test_what_never_restarts_or_leads_back_to_no_agent_or_for_ever_is_a_problem(on, path, sentence):
     (found,) = (one for one in problems(on) if not one.warning)
     assert (found.path, found.sentence[: len(sentence)]) == (path, sentence)
 

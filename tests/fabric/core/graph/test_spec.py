@@ -50,7 +50,7 @@ def test_defaults_are_those_of_the_source():
 
 
 @pytest.mark.parametrize("factory", [sequence, round_robin])
-def test_a_factory_needs_somebody(factory):
+def test_a_factory_needs_a_participant(factory):
     with pytest.raises(ValueError, match="at least one"):
         factory([])
 
@@ -152,7 +152,7 @@ def test_registered_kinds_are_read_back_by_name():
     assert decided(back, packet("alice", writes=sets(score=3)), registry=OWN).why is SpeakerReason.DEFAULT
 
 
-def test_a_registered_target_that_names_nobody_is_an_error_and_the_next_rule_decides():
+def test_a_registered_target_that_names_no_agent_is_an_error_and_the_next_rule_decides():
     on = graph(rule(Always(), RegisteredTarget(name="somebody", args={"whom": "dave"})), rule(Always(), "bob"))
     found = decided(on, packet("alice"), registry=OWN)
     assert (found.speaker, found.transition) == ("bob", 1)

@@ -54,14 +54,14 @@ def test_what_a_team_looked_up_founds_the_whole_answer():
         ({"solo": summary("It was 4713."), "ed": summary("It was 4713.")}, "root"),
     ],
 )
-def test_what_nobody_looked_up_is_founded_in_nothing_wherever_it_is_said(script, failed):
+def test_claims_without_a_source_are_founded_in_nothing_wherever_it_is_said(script, failed):
     family = held(script)
     assert family.end.state is RunState.FAILED
     where = family.root if failed == "root" else family.children[0]
     assert "grounding" in where.of(ev.RunEnded)[0].reason
 
 
-def test_a_person_s_words_in_place_of_a_team_s_are_nobodys_source():
+def test_a_person_s_words_in_place_of_a_team_s_are_no_source():
     root = held({}).root
     step = next(one for one in root.run.steps.values() if from_child(root.run, one))
     assert (step.agent, step.status) == ("lead", "done")

@@ -119,7 +119,7 @@ def test_a_calculators_result_counts_within_rounding():
     assert unfounded("At 130.06 people a desk.", sources) == ["130.06"]
 
 
-def test_a_calculator_makes_no_number_true_that_nobody_gave_it():
+def test_a_calculator_makes_no_number_true_that_it_was_not_given():
     assert unfounded("It is 7777.", calculated(("7777", "7777"))) == ["7777"]
     assert unfounded("It is 7777.", calculated(("7770+7", "7777"))) == ["7777"]
     assert unfounded("It is 7777.", calculated(("4812+2965", "7777"))) == ["7777"]

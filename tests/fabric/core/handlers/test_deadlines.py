@@ -135,7 +135,7 @@ def test_a_run_deadline_is_asked_about_once_and_then_waits_for_the_answer():
     assert world.end.reason == "no one answered in time (the deadline of the run at 2027-01-15 08:00:40 UTC has passed)"
 
 
-def test_a_review_that_nobody_answered_by_the_run_deadline_expires_and_is_not_asked_anew():
+def test_a_review_without_an_answer_by_the_run_deadline_expires_and_is_not_asked_anew():
     world = ran(spec(table=ESCALATES), {"critic": scored(0.2)})
     assert world.review.fact.item == "post_stage"
     world.wait(301)

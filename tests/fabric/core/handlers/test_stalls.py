@@ -1,6 +1,6 @@
 """A stall, by the letter of docs/specification/protections.md, is no event in the run; never for people who are waited for, never while a child lives.
 
-The window is 10 s here, and everybody who is waited for takes longer than that.
+The window is 10 s here, and all people who are waited for take longer than that.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def test_when_the_fallback_fails_too_the_run_surfaces():
     assert world.end.state is RunState.FAILED
 
 
-def test_a_rung_that_may_be_used_twice_goes_down_the_chain_and_asks_nobody_twice():
+def test_a_rung_that_may_be_used_twice_goes_down_the_chain_and_asks_no_model_twice():
     table = cell("provider_failure", ("fallback_model", 3), "surface")
     world = ran(
         fabric(OTHER, THIRD, fallbacks=("other", "third"), table=table),

@@ -89,7 +89,7 @@ def test_a_step_that_is_stuck_is_done_by_the_lead_with_the_transcript():
     assert 'look: {"result":"nothing found"}' in told
     assert (world.end.state, world.end.recovered) == (RunState.COMPLETED, True)
     part = next(c["output"] for c in world.content_of(ev.StageLeft) if isinstance(c["output"], list))[0]
-    assert part["agent"] == "worker", "whose part it was, whoever did it"
+    assert part["agent"] == "worker", "whose part it was, not whose work"
 
 
 def test_a_long_transcript_is_cut_at_its_beginning():
@@ -100,7 +100,7 @@ def test_a_long_transcript_is_cut_at_its_beginning():
     assert len(told) < TRANSCRIPT_CHARS + 1_000
 
 
-def test_where_the_lead_itself_is_stuck_nobody_is_above_it():
+def test_where_the_lead_itself_is_stuck_no_agent_is_above_it():
     lead = {"tools": ["look"]}
     made = fabric().model_dump(mode="json")
     made["agents"][-1] |= lead

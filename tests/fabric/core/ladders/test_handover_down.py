@@ -32,16 +32,16 @@ def with_lead(**more: Any) -> tuple[FabricSpec, FabricSpec]:
     return made, made.model_copy(update={"topology": made.topology.model_copy(update=below)})
 
 
-def test_a_team_that_is_stuck_is_handed_over_to_whoever_stands_above_its_lead() -> None:
+def test_a_team_that_is_stuck_is_handed_over_to_the_agent_above_its_lead() -> None:
     outer, inner = with_lead()
-    script = {"worker": once_bad(1, BLOCKED, summary("Found.")), "aggregator": summary("By whoever stands above.")}
+    script = {"worker": once_bad(1, BLOCKED, summary("Found.")), "aggregator": summary("By the agent above.")}
     family = Household(outer, script, nested={"critic": inner}).start().go()
     whole(family)
     assert family.end.state is RunState.COMPLETED
     [decided] = family.root.of(ev.ReactionDecided)
     assert (decided.reaction, decided.cause.mechanism) == ("handover", "child")
     failed = next(child for child in family.children if child.run.state is not RunState.COMPLETED)
-    assert [fact.reaction for fact in failed.of(ev.ReactionDecided)] == ["abort"], "nobody stands above there"
+    assert [fact.reaction for fact in failed.of(ev.ReactionDecided)] == ["abort"], "no agent is above there"
     [step] = [fact for fact in family.root.of(ev.StepOpened) if fact.round == 1]
     [spawned] = [fact for fact in family.root.of(ev.ChildSpawned) if fact.child_id == failed.run_id]
     assert (step.agent, f"fan_out.{step.branch}.") == ("aggregator", spawned.step_id[: len("fan_out.0.")])
@@ -82,7 +82,7 @@ def test_who_starts_again_takes_the_place_of_who_was_at_work_and_is_no_more_at_o
     assert [fact.agent for fact in world.of(ev.StepOpened) if fact.stage == "fan_out"] == ["planner"]
 
 
-def test_a_slice_that_failed_as_a_whole_is_nobody_s_to_take_over() -> None:
+def test_a_slice_that_failed_as_a_whole_is_taken_over_by_no_agent() -> None:
     made = cut(10, table={"unsafe_output": HANDED})
     made = made.model_copy(update={"topology": made.topology.model_copy(update={"handover": "aggregator"})})
     family = Household(made, {"planner": planned(10), "worker": BLOCKED, "aggregator": BLOCKED}).start().go()
@@ -91,7 +91,7 @@ def test_a_slice_that_failed_as_a_whole_is_nobody_s_to_take_over() -> None:
     assert family.root.of(ev.RungSkipped)[0].reason.startswith("a child run does it")
 
 
-def test_whoever_takes_over_hears_what_the_team_had_come_to() -> None:
+def test_the_agent_that_takes_over_hears_what_the_team_had_come_to() -> None:
     outer, inner = with_lead()
     inner = inner.model_copy(update={"topology": inner.topology.model_copy(update={"finalizer": "critic"})})
     script: dict[str, Any] = {

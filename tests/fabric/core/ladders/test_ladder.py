@@ -97,7 +97,7 @@ def test_a_rung_that_was_spent_is_no_skip():
     assert world.reactions == ["retry", "retry", "surface", "surface"]
 
 
-def test_an_alert_tells_people_and_asks_nobody():
+def test_an_alert_tells_people_and_asks_no_one():
     table = {"cost_overrun": {"interactive": {"rungs": [{"reaction": "abort", "with": ["alert"]}]}}}
     world = ran(lone(table=table), {"worker": fails(Cause.QUOTA)})
     [alert] = world.of(ev.AlertRaised)
@@ -179,7 +179,7 @@ def test_trips_of_several_proposals_are_put_in_guard_order():
     assert [trip.mechanism for trip in guard.in_order(trips)] == [*names, "provider"]
 
 
-def test_everybody_is_asked_and_answers_in_guard_order():
+def test_every_protection_is_asked_and_answers_in_guard_order():
     policy = spec(budget={"run_usd_micros": 0}, limits={"turns": 1}).policy
     judged = proposal(kind="model", turn=2, worst_usd_micros=1, timeout_s=30.0)
     trips = guard.judge(judged, view(), policy)

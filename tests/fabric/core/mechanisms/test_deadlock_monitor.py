@@ -177,11 +177,11 @@ def test_a_hub_whose_worker_comes_back_with_the_same_each_time_is_stuck():
 def test_a_hub_that_goes_on_is_none():
     assert rounds(replies=("Rent is paid.", "Staff is there.")).handoff("hub>worker", "Other news.") is PASS
     assert rounds(lambda hub: hub.used("look")).handoff("hub>worker", "Other news.") is PASS, "its worker did something"
-    assert rounds(way="other>hub").handoff("hub>worker", "Other news.") is PASS, "somebody else came back"
+    assert rounds(way="other>hub").handoff("hub>worker", "Other news.") is PASS, "another agent came back"
     assert rounds().handoff("hub>other", "Other news.") is PASS
 
 
-def test_a_turn_that_a_rule_leads_on_to_is_nobodys_move():
+def test_a_turn_that_a_rule_leads_on_to_is_no_agents_move():
     journal = Hub()
     for _ in range(5):
         journal.came_back(TEXT, "fix>verify").came_back(TEXT, "verify>fix")
@@ -192,7 +192,7 @@ def test_a_turn_that_a_rule_leads_on_to_is_nobodys_move():
     assert again.check(**{**by_rule, "by_rule": False}) is not PASS
 
 
-def test_a_plan_of_nobodys_is_no_move():
+def test_a_plan_without_a_planner_is_no_move():
     journal = Journal().add(ev.StageEntered(stage=Stage.PLAN, epoch=0, deadline_at=0))
     journal.add(ev.StageEntered(stage=Stage.FAN_OUT, epoch=0, deadline_at=0, agents=("worker",)))
     assert journal.state.waves == ()

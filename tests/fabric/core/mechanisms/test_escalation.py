@@ -37,6 +37,6 @@ def test_a_stage_without_a_score_has_no_confidence_check():
     assert check(None) is PASS
 
 
-def test_a_tau_of_zero_asks_nobody_and_one_asks_about_everything_else():
+def test_a_tau_of_zero_asks_no_person_and_one_asks_about_everything_else():
     assert check(0.0, tau=0.0) is PASS
     assert check(0.999, tau=1.0) is not PASS

@@ -263,7 +263,7 @@ def test_nothing_of_what_the_tool_said_stands_in_the_fact():
 
 
 def test_the_tool_s_own_code_beats_what_it_says():
-    texts = ("it is locked", "somebody else has it", "not now")
+    texts = ("it is locked", "another agent has it", "not now")
     world = looking(*(gives(error=text, code="E-LOCKED") for text in texts), gives("text"))
     (decided_,) = world.of(ev.ReactionDecided)
     assert decided_.cause.evidence.details == {"signature": "fan_out.0/look|deterministic|code_e_locked"}

@@ -50,7 +50,7 @@ def test_a_stage_is_met_when_it_was_passed():
     assert check(("validate",), run=Run("run")).cause is Cause.GOAL_UNMET
 
 
-def test_a_goal_that_nobody_is_is_refused_with_its_path():
+def test_a_goal_that_names_no_agent_is_refused_with_its_path():
     with pytest.raises(ValidationError, match=r"policy.goal_gates.nodes.1: 'writer' is no stage and no worker"):
         spec(goal_gates={"nodes": ["worker", "writer"]})
     assert spec(goal_gates={"nodes": ["plan", "worker"]}).policy.goal_gates.nodes == ("plan", "worker")

@@ -64,7 +64,7 @@ def test_it_acts_at_the_instant_and_not_before():
         {"steps": {}},
     ],
 )
-def test_what_somebody_else_ends_is_no_stall(fields):
+def test_a_call_that_is_ended_elsewhere_is_no_stall(fields):
     assert check(at_work(**fields), 10**9) is PASS
 
 

@@ -208,7 +208,7 @@ def test_what_passes_a_post_gate_passes_the_next_pre_gate(stage):
     assert demands.unmet(following, {"nonsense": True}, spec())
 
 
-def test_the_last_stage_owes_nobody_anything():
+def test_the_last_stage_owes_nothing():
     assert demands.unmet_next(Stage.FINALIZE, {"nonsense": True}, spec()) == []
 
 

@@ -24,7 +24,7 @@ def test_every_right_and_role_stands_in_the_tables():
     assert set(Role) > PEOPLE_ONLY
 
 
-def test_somebody_has_a_right_by_one_role_of_several():
+def test_a_member_has_a_right_by_one_role_of_several():
     for role, right in product(Role, Right):
         assert has({role.value}, right) is (role in RIGHTS[right]), (role, right)
         assert has({role.value, "of-our-own"}, right) is (role in RIGHTS[right]), (role, right)
@@ -71,7 +71,7 @@ APPROVALS = ("approve", "edit", "respond")
         (changed(REVIEW, releases=True), ANN, "letting an unsafe output pass is for safety", ("edit", "respond", "reject")),
     ],
 )  # fmt: skip
-def test_what_somebody_may_say(asked, person, said, may, verb):
+def test_answers_of_a_reviewer(asked, person, said, may, verb):
     found = problem(asked, person, verb)
     assert (found == "") is (verb in may)
     assert said in found or verb in may

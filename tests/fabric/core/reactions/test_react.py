@@ -309,7 +309,7 @@ def test_a_gate_that_fails_twice_surfaces():
     assert "at least one of the attached documents must be cited" in world.end.reason
 
 
-def test_a_plan_for_nobody_we_know_takes_the_plan_row():
+def test_a_plan_for_an_unknown_worker_takes_the_plan_row():
     world = ran(spec(), {"planner": planned(agent="stranger")})
     assert (world.end.state, world.reactions) == (RunState.ABORTED, ["abort"])
     assert "'stranger' is not one of the workers (worker)" in world.end.reason

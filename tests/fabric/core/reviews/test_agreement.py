@@ -69,7 +69,7 @@ def test_who_may_not_is_told_why_and_the_review_stays_open(actor, verb, said):
     assert world.end.state is RunState.COMPLETED
 
 
-def test_whoever_started_it_may_reject_it():
+def test_its_starter_may_reject_it():
     world = asked().decide("reject", actor="alice", message="enough").go()
     assert (world.end.state, world.end.reaction) == (RunState.ABORTED, "reject")
 
@@ -91,7 +91,7 @@ def test_what_was_judged_on_stands_in_the_event_and_in_the_batch():
     assert (standing[1].name, standing[1].roles) == ("bea", "finance,reviewer")
 
 
-def test_an_answer_of_whom_nobody_said_anything_is_not_taken():
+def test_an_answer_of_an_unknown_author_is_not_taken():
     world = asked()
     review = world.review.fact
     given = DecisionMade(input_id="bare", review_id=review.review_id, verb="approve", actor="ann", digest=review.digest)
@@ -140,7 +140,7 @@ def test_who_is_alone_in_the_workspace_lets_their_own_run_go_on(tier):
 @pytest.mark.parametrize(
     ("who", "roles", "eyes"), [("owner", "owner,reviewer", {}), ("ann", "alone,reviewer", EYES), ("owner", "alone,owner,reviewer", EYES)]
 )  # fmt: skip
-def test_a_name_makes_nobody_alone_and_two_are_two(who, roles, eyes):
+def test_a_name_makes_no_member_alone_and_two_are_two(who, roles, eyes):
     world = World(lone(table=CELL, humans=eyes), BROKEN, tier=BATCH, requester=who, people={who: roles}).start().go()
     world.decide("approve", actor=who).go()
     assert ignored(world) == [f"{who} may only reject this: it is their own, so a second person must approve"]
@@ -205,7 +205,7 @@ def test_an_edit_is_its_editors_word_where_one_is_enough():
     assert (world.of(ev.ReviewDecided)[0].verb, world.end.state) == ("edit", RunState.COMPLETED)
 
 
-def test_in_high_stakes_somebody_else_approves_what_was_written():
+def test_in_high_stakes_a_second_person_approves_what_was_written():
     world = asked(tier=HIGH)
     before = world.review.fact.digest
     world.decide("edit", actor="ann", edited=BRIEF, message="shorter").go()

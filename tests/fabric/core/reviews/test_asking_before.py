@@ -99,7 +99,7 @@ def test_a_text_is_only_a_number_where_the_rule_reads_it_as_one():
     assert asked(ran(ruled("args.q == 'x'"), {"worker": [asks(paying(q="nan")), summary()]})) == []
 
 
-def test_a_rule_that_nobody_compiled_asks_and_such_a_fabric_is_not_run():
+def test_a_rule_that_was_not_compiled_asks_and_such_a_fabric_is_not_run():
     world = World(ruled("args.amount > 100"), {"worker": [asks(paying(amount=1)), summary()]})
     world.compiled.evaluators.approvals.clear()
     world.start().go()
@@ -130,7 +130,7 @@ def test_the_rule_is_asked_of_what_the_references_came_to():
     assert world.executed[-1] == ("pay", {"amount": 700})
 
 
-def test_nobody_is_asked_about_a_call_that_is_not_made():
+def test_no_person_is_asked_about_a_call_that_is_not_made():
     """One that is blocked, that falls with another, that its plan leaves out, that a protection refuses."""
     plan = {
         "calls": [

@@ -42,7 +42,7 @@ def test_a_declined_call_is_not_made_and_the_run_goes_on_with_the_words(tier):
     assert world.of(ev.ReviewDecided)[0].verb == "decline"
 
 
-def test_what_refers_to_a_declined_call_is_refused_and_nobody_is_asked_about_it():
+def test_what_refers_to_a_declined_call_is_refused_without_a_review():
     pay = booking(9, "pay")
     follows = call("pay", "after", room={"$ref": f"calls.{pay.call_id}.result.room"})
     desk, world = asked([asks(pay, follows), summary("Neither.")])

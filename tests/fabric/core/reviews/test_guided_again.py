@@ -61,7 +61,7 @@ def test_other_words_take_the_place_of_earlier_ones():
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_whoever_takes_over_reads_them_too(dies):
+def test_the_agent_that_takes_over_reads_them_too(dies):
     hands = rows({"reaction": "handover", "times": 1}, {"reaction": "surface"}, row="provider_failure")
     fabric = spec(table=rows(ESCALATE) | hands, topology={"handover": "finalizer"})
     gone = fails().after(20)
@@ -75,7 +75,7 @@ def test_whoever_takes_over_reads_them_too(dies):
 
 
 @pytest.mark.parametrize(("words", "there"), [("", False), (WORDS, True)])
-def test_what_the_engine_says_of_an_approval_is_nobodys_words(words, there):
+def test_what_the_engine_says_of_an_approval_is_no_persons_words(words, there):
     hands = rows({"reaction": "handover", "times": 1}, {"reaction": "surface"}, row="provider_failure")
     fabric = spec(table=rows(ESCALATE) | hands, topology={"handover": "finalizer"})
     world = asked(fabric, *[fails()] * 2, finalizer=[summary("At last."), summary("In sum.")])

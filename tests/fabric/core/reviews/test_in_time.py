@@ -61,7 +61,7 @@ def test_a_run_that_was_claimed_right_before_a_review_is_due_expires_it_only_aft
     world.take_up()
     assert world.of(ev.ReviewDecided) == []
     assert world.driver is None
-    assert world._resting_wake <= world.now, "it is given back, and whoever claims it next looks at the inbox with it"
+    assert world._resting_wake <= world.now, "it is given back, and the next worker looks at the inbox with it"
     world.claim = {}
     sends(world, due - 1).go()
     assert (world.of(ev.ReviewDecided)[-1].actor, world.end.state) == ("bea", RunState.COMPLETED)

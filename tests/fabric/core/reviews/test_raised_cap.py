@@ -57,7 +57,7 @@ def test_a_spent_cap_of_a_stage_is_the_one_that_has_to_be_named():
 @pytest.mark.parametrize(
     "budget", [{"run_usd_micros": 100, "session_usd_micros": 100}, {"run_usd_micros": 10**6, "call_usd_micros": 1}]
 )
-def test_where_nobody_can_raise_it_here_an_approval_names_none(budget):
+def test_where_no_one_can_raise_it_here_an_approval_names_none(budget):
     """The session has no more, or it is the cap of one call."""
     world = ran(lone(budget=budget), tier=Tier.HIGH_STAKES).decide().go()
     assert (ignored(world), world.reactions) == ([], ["escalate", "escalate"])

@@ -57,7 +57,7 @@ def sent(world: World) -> list[tuple[str, str]]:
     return [(fact.call_id, fact.target) for fact in world.of(ev.CallIssued) if fact.call == "tool"]
 
 
-def test_another_tool_is_called_under_the_calls_own_id_and_nobody_is_asked_again():
+def test_another_tool_is_called_under_the_calls_own_id_without_another_review():
     world = asked().decide("edit", tool="look", edited={"q": "x"}).go()
     assert world.end.state is RunState.COMPLETED
     assert (world.executed, sent(world)) == ([("look", {"q": "x"})], [("p", "look")])
@@ -193,7 +193,7 @@ def test_a_third_person_may_write_over_a_proposal_or_put_the_first_tool_back():
     assert (edited.tool, edited.proposed_tool) == ("pay", "")
 
 
-def test_in_high_stakes_nobody_lets_a_call_of_their_own_pass():
+def test_in_high_stakes_no_person_lets_a_call_of_their_own_pass():
     world = asked(tier=Tier.HIGH_STAKES, people=PEOPLE)
     world.decide("edit", tool="look", edited={"q": "x"}, actor="ann").go()
     world.decide("approve", actor="ann").go()

@@ -49,7 +49,7 @@ def test_below_tau_asks_at_once_in_every_tier_and_never_replans(tier):
     assert waits == [round(due_s * 0.5), round(due_s * 0.75), round(due_s)]
 
 
-def test_at_tau_nobody_is_asked_and_the_score_stands_in_the_gate():
+def test_at_tau_no_person_is_asked_and_the_score_stands_in_the_gate():
     world = ran(spec(), {"critic": scored(0.7)})
     assert world.end.state is RunState.COMPLETED
     left = world.of(ev.StageLeft)[3]
@@ -133,7 +133,7 @@ def test_reject_aborts_and_says_who_and_why():
     assert world.content_of(ev.ReviewDecided)[0] == {"message": "Not worth it"}
 
 
-def test_nobody_answering_rejects_as_the_systems_decision():
+def test_silence_rejects_as_the_systems_decision():
     world = parked().wait(DUE_S[HIGH] + 1)
     decided = world.of(ev.ReviewDecided)[0]
     assert (decided.verb, decided.system, decided.actor) == ("reject", True, "system")

@@ -192,8 +192,8 @@ def test_any_number_in_any_order_with_any_verb(seed):
             world.decide("approve", about=fact.scope.rpartition(".")[2], message="So.", actor="ben")
         world.go()
         waits = visible_state(world.run) is RunState.WAITING
-        assert waits == bool(world.run.reviews), "who waits, waits for somebody"
+        assert waits == bool(world.run.reviews), "each wait is for a person"
     world.go()
     assert world.end.state is RunState.COMPLETED
     scopes = asked(world)
-    assert len(scopes) == len(set(scopes)), "nobody is asked twice about a call"
+    assert len(scopes) == len(set(scopes)), "no person is asked twice about a call"

@@ -27,7 +27,7 @@ TABLE = [
     ("paraphrases", ALIKE, asked(*[f"{ABOUT} {word}" for word in ("please", "now", "again")])),
     ("the same", ALIKE, asked("fog horn", "fog horn", "fog horn")),
     ("no arguments", ALIKE, [{"look": [{}]}] * 3),
-    ("raw arguments that nobody can read", ALIKE, [{"look": [None]}] * 3),
+    ("unreadable raw arguments", ALIKE, [{"look": [None]}] * 3),
     ("a third of the words", ALIKE, asked("a b", "a c", "a d")),
     ("less than a third", APART, asked("a b c", "a d e", "a f g")),
     ("other questions", APART, asked(*OTHERS)),

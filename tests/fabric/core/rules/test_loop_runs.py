@@ -82,7 +82,7 @@ THOUGHTS = "I have thought about it for a while, and I will answer in prose."
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_the_same_unusable_answer_for_the_third_time_is_the_schema_rows(finish):
     world = ran(lone(), {"worker": say(THOUGHTS, finish=finish)})
-    assert (world.reactions, world.asked("worker")) == (["surface", "surface"], 3), "nobody is asked for a last word"
+    assert (world.reactions, world.asked("worker")) == (["surface", "surface"], 3), "no agent is asked for a last word"
     first = world.of(ev.ReactionDecided)[0]
     assert (first.failure_type, first.cause.cause) == ("schema_grounding_fail", Cause.CORRECTIONS_SPENT)
     assert "agent worker gave the same unusable answer 3 times (limit 3): " in world.end.reason

@@ -43,7 +43,7 @@ def test_the_revision_is_the_digest_of_the_whole_tree():
 
 
 @pytest.mark.parametrize("role", ["planner", "aggregator", "critic", "finalizer"])
-def test_a_role_for_nobody_names_its_field(role):
+def test_a_role_for_an_unknown_agent_names_its_field(role):
     assert f"topology.{role}: no agent is named 'nobody'" in problems(tree(topology={role: "nobody"}))
 
 
@@ -252,11 +252,11 @@ def test_what_is_stored_reads_as_the_revision_that_runs_have_pinned():
 
 
 def test_a_breaker_names_what_is_there_and_each_problem_has_its_path():
-    nobody = [
+    unknown = [
         {"preset": "endpoint", "scope": "agent", "only": ["worker", "ghost"]},
         {"preset": "endpoint", "only": ["x"]},
     ]
-    said = problems(tree(breakers=nobody))
+    said = problems(tree(breakers=unknown))
     assert "policy.breakers.0.only.1: no agent is called 'ghost'; there are: worker, planner" in said
     assert "policy.breakers.1.only.0: no model of this fabric is asked at 'x'; there are: scripted" in said
     none = problems(tree(tools=(), breakers=[{"preset": "endpoint", "scope": "tool", "only": ["look"]}]))

@@ -39,7 +39,7 @@ def test_from_any_event_an_answer_rests_on_what_it_rested_on_in_the_origin():
         assert (world.end.state, world.outcome) == (first.end.state, first.outcome), f"from event {seq}"
 
 
-def test_what_nobody_answered_is_founded_in_nothing_in_a_fork_either():
+def test_unanswered_calls_are_founded_in_nothing_in_a_fork_either():
     first = ended({"grounding": "numbers"}, LOOKS)
     script = LOOKS | {"aggregator": summary("All in all 4712.")}
     world = forked(first, entered_at(first, Stage.FAN_IN), script).go()

@@ -77,6 +77,6 @@ def test_the_built_in_ones_come_first():
     assert "at most 2 are allowed" in problem
 
 
-def test_invariants_that_nobody_compiled_never_pass():
+def test_invariants_that_were_not_compiled_never_pass():
     with pytest.raises(ValueError, match=r"gates\.invariants is not compiled"):
         compile_spec(asking("true"), prices={})

@@ -152,7 +152,7 @@ def replanning(script: Any, desk: Desk, workers: int = 4, **fields: Any) -> Hous
     return family.start()
 
 
-def test_a_parent_that_waits_to_undo_is_held_by_nobody_and_due_at_no_instant() -> None:
+def test_a_parent_that_waits_to_undo_is_held_by_no_worker_and_due_at_no_instant() -> None:
     desk = Desk(failing=dict.fromkeys(range(1, 20), 4))
     family = replanning({"worker": books()}, desk, workers=6)
     family.go(until=lambda it: len(it.children) == 3)

@@ -101,7 +101,7 @@ DAY_S = 25 * 3_600
 
 
 @pytest.mark.parametrize(("tier", "requests"), [(Tier.INTERACTIVE, 10), (Tier.BATCH, 10), (Tier.HIGH_STAKES, 9)])
-def test_a_poll_that_nobody_declared_parks_and_one_approval_lets_it_run_to_its_end(tier, requests):
+def test_a_undeclared_poll_parks_and_one_approval_lets_it_run_to_its_end(tier, requests):
     world = ran(lone(), until_done(8), tier=tier)
     assert (world.reactions[-1], len(world.executed)) == ("escalate", 2)
     assert visible_state(world.run) is RunState.WAITING
@@ -124,7 +124,7 @@ def test_a_poll_whose_result_changes_is_asked_about_too(tier):
     assert len(world.requests) <= 6
 
 
-def test_nobody_answers_and_an_interactive_agent_answers_with_what_it_has():
+def test_without_an_answer_an_interactive_agent_answers_with_what_it_has():
     script = {"worker": lambda command: asks(call(q="x")) if command.tools else summary("What I have.")}
     world = ran(lone(), script)
     review = world.of(ev.ReviewOpened)[0]
@@ -136,7 +136,7 @@ def test_nobody_answers_and_an_interactive_agent_answers_with_what_it_has():
     assert "no one decided in time" in world.end.reason
 
 
-def test_nobody_answers_and_a_batch_run_is_aborted_with_the_call_named():
+def test_without_an_answer_a_batch_run_is_aborted_with_the_call_named():
     world = ran(lone(), {"worker": lambda command: asks(call(q="x"))}, tier=Tier.BATCH).wait(DAY_S)
     assert (world.reactions, world.end.state) == (["inject", "escalate", "abort"], RunState.ABORTED)
     assert world.end.reason.startswith('agent worker asked for look({"q":"x"}) 3 times')
@@ -148,7 +148,7 @@ def test_a_person_who_rejects_it_aborts_the_run():
 
 
 @pytest.mark.parametrize("tier", WITH_INJECT)
-def test_nobody_is_asked_about_a_cycle(tier):
+def test_no_person_is_asked_about_a_cycle(tier):
     turns = count()
     script = {"worker": lambda command: asks(call(q="xy"[next(turns) % 2])) if command.tools else summary()}
     world = ran(lone(loop_detector={"detectors": ["repeated_cycle"]}), script, tier=tier)
@@ -157,7 +157,7 @@ def test_nobody_is_asked_about_a_cycle(tier):
 
 
 @pytest.mark.parametrize("tier", WITH_INJECT)
-def test_nobody_is_asked_whether_a_call_that_changes_something_may_go_on(tier):
+def test_no_person_is_asked_whether_a_call_that_changes_something_may_go_on(tier):
     changes = {"effect": "mutating", "compensation": "undo"}
     script = {"worker": lambda command: asks(call(q="x")) if command.tools else summary()}
     world = ran(lone(tool=changes, tools=("look", "undo")), script, tier=tier)

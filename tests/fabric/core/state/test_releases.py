@@ -50,7 +50,7 @@ def test_it_needs_the_safety_role_whomever_the_cell_names(role):
     assert world.review.fact.required_role == "safety"
 
 
-def test_nothing_leaves_where_nobody_approves():
+def test_nothing_leaves_without_approval():
     world = asked_about(guarded(), {"finalizer": LEAK}).decide("reject", message="No.").go()
     assert world.end.state is RunState.ABORTED
     assert KEY not in str(world.outcome)

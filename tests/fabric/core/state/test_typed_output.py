@@ -153,7 +153,7 @@ def test_an_agent_that_takes_over_a_step_keeps_what_its_role_promised():
     assert lead.data_schema == TOTAL
 
 
-def test_a_schema_that_nobody_compiled_is_no_schema_that_everything_fits():
+def test_a_schema_that_was_not_compiled_is_no_schema_that_everything_fits():
     with pytest.raises(ValueError, match="the output schema of agent worker is not compiled"):
         compile_spec(lone(agents={"worker": HELD}), prices=PRICES)
 
@@ -161,13 +161,13 @@ def test_a_schema_that_nobody_compiled_is_no_schema_that_everything_fits():
 # -- carried on ------------------------------------------------------------------------------------------------------
 
 
-def test_data_is_shown_to_whoever_merges_judges_or_words_it():
+def test_data_is_shown_to_the_agent_that_merges_judges_or_words_it():
     script = {"worker": typed({"total": 1}), "aggregator": typed({"total": 2}, "All of it.")}
     world = ran(spec(agents={"worker": HELD, "aggregator": HELD}), script)
     assert data_of(world, "aggregator") == ['Data: {"total":1}']
     assert data_of(world, "critic") == ['Data: {"total":2}']
     assert data_of(world, "finalizer") == ['Data: {"total":2}']
-    assert "data" not in world.outcome, "whoever writes the answer writes its data"
+    assert "data" not in world.outcome, "the author of the answer writes its data"
 
 
 def test_data_of_the_finalizer_or_of_the_aggregate_that_is_the_answer_is_the_outcomes():
@@ -261,9 +261,9 @@ def test_policies_look_at_data(total, denied):
 
 def asked_about():
     own = {"stage": "finalize", "name": "own", "expression": "payload.data.total > 3", "message": "It is too little."}
-    asks_somebody = {str(tier): {"rungs": [{"reaction": "escalate"}]} for tier in Tier}
+    asks_a_person = {str(tier): {"rungs": [{"reaction": "escalate"}]} for tier in Tier}
     fabric = spec(
-        agents={"finalizer": HELD}, gates={"invariants": [own]}, table={"schema_grounding_fail": asks_somebody}
+        agents={"finalizer": HELD}, gates={"invariants": [own]}, table={"schema_grounding_fail": asks_a_person}
     )
     return ran(fabric, {"finalizer": typed({"total": 1}, "The answer.")})
 

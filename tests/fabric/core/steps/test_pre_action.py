@@ -193,6 +193,6 @@ def test_what_a_person_wrote_survives_the_loss_of_the_worker():
     assert world.of(ev.ToolAnswered) == []
     world.crash()
     go(world, desk)
-    assert world.review.fact.item == "failure", "the call was out when its worker died, and nobody knows"
+    assert world.review.fact.item == "failure", "the call was out when its worker died, and its outcome is unknown"
     assert {fact.args_hash for fact in paid(world)} == {fingerprint({"room": 4})}
     assert {str(args) for name, args in world.executed if name == "pay"} == {"{'room': 4}"}

@@ -147,7 +147,7 @@ def test_an_error_that_the_plan_asks_about_is_data_and_costs_nothing(unhappy):
     assert corrections(world) == 0
 
 
-def test_an_error_that_nobody_asks_about_is_an_exception():
+def test_an_error_that_is_not_asked_about_is_an_exception():
     world = ran(planning(), {"worker": [plans(one("a"), one("b", "find", of=1)), summary()], "look": NO})
     assert not world.of(ev.ToolAnswered)[0].handled
     assert corrections(world) == 1

@@ -305,7 +305,7 @@ def test_the_examples_are_sentences(cause):
         ("child run 1dd8a4b5 ended as aborted: agents alive", "an end before its cause"),
     ],
 )
-def test_what_nobody_understands_is_no_sentence(reason, why):
+def test_an_unknown_reason_is_no_sentence(reason, why):
     assert why_no_sentence(reason) == why
 
 

@@ -42,7 +42,7 @@ def asked(server: str = "") -> World:
     fabric = graph(rule(FAILED, "bob"), topology=TWO, tools=("look",), agents={"alice": {"tools": ["look"]}})
     script: dict[str, Any] = {
         **SAYS,
-        "alice": [asks(call()), fails(Cause.TOOL_CONSTRAINT, "nobody answered")],
+        "alice": [asks(call()), fails(Cause.TOOL_CONSTRAINT, "no answer came")],
         "look": asking(server),
     }
     return World(fabric, script, tier=Tier.BATCH).start().go()
@@ -67,7 +67,7 @@ def test_no_answer_is_a_failure_of_the_turn_that_an_edge_leads_on_from():
 
 
 @pytest.mark.parametrize(("server", "by"), [("hotel", "no one answered in time"), ("", "bob rejected it")])
-def test_what_somebody_rejects_and_what_a_server_asks_in_vain_ends_the_run(server, by):
+def test_a_rejection_and_what_a_server_asks_in_vain_ends_the_run(server, by):
     world = asked(server)
     if server:
         world.wait(DAY_S + 1)

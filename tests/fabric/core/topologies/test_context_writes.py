@@ -66,7 +66,7 @@ def test_it_is_lost_with_the_turn_that_called_it():
 # -- a caller outside --------------------------------------------------------------------------------------------------
 
 
-def test_what_somebody_outside_writes_flags_the_turn_in_flight():
+def test_a_write_from_outside_flags_the_turn_in_flight():
     world = World(graph(rule(DONE, "bob"), topology=TWO), talks("alice", "bob")).start().go(until_s=0.5)
     given(world, done=True).go()
     assert spoken(world) == ["alice", "bob"]
@@ -95,7 +95,7 @@ def test_of_two_who_write_the_same_the_later_stands():
     assert after(3.0) == ends(done=True)
 
 
-def test_where_nobody_speaks_any_more_it_changes_nothing():
+def test_after_the_last_turn_it_changes_nothing():
     script = {**SAYS, "alice": summary("Said.").after(1), "editor": summary("All.").after(20)}
     world = World(graph(topology={"aggregator": "editor"}), script).start().go(until_s=5)
     given(world, done=True).go()

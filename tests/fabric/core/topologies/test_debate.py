@@ -139,7 +139,7 @@ def test_a_judge_who_never_names_a_side_is_the_schemas_row():
     assert "winner: it is for none of ann, bob" in world.of(ev.ReactionDecided)[0].cause.message
 
 
-def test_a_verdict_has_no_data_whoever_gives_it():
+def test_a_verdict_has_no_data_from_any_judge():
     schema = {"type": "object", "required": ["sum"]}
     given = {"ann": {"output_schema": schema}}
     proposal = say(json.dumps({"text": "Mine.", "citations": [], "data": {"sum": 1}}))
@@ -289,7 +289,7 @@ def test_a_critic_that_fails_is_missed_or_not_as_the_policy_says():
 
 
 @pytest.mark.parametrize("fan_in", [{"mode": "all"}, {"mode": "best_effort"}])
-def test_nobody_decides_in_the_judges_place(fan_in):
+def test_no_person_decides_in_the_judges_place(fan_in):
     world = ran(debate(judge="jo", rounds=1, fan_in=fan_in), {**TWO, "jo": GONE})
     assert world.end.state is RunState.FAILED
     assert "jo in turn 3" in world.end.reason
@@ -314,7 +314,7 @@ def test_a_turn_that_is_run_again_is_given_the_same_and_may_choose_the_same():
 
 
 @pytest.mark.parametrize(("spawned", "ends"), [(4, RunState.COMPLETED), (3, RunState.ABORTED)])
-def test_whoever_would_be_one_agent_too_many_gets_no_turn(spawned, ends):
+def test_one_agent_too_many_gets_no_turn(spawned, ends):
     # Both sides, and the agent that takes over from one of them: of three there is no place left for the judge.
     rungs = {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "surface"}]}
     table = {"schema_grounding_fail": {"interactive": rungs}}
@@ -374,7 +374,7 @@ def test_a_side_alone_is_no_debate(sides):
         debate(*sides)
 
 
-def test_nobody_plans_a_debate():
+def test_no_agent_plans_a_debate():
     with pytest.raises(ValidationError, match="topology: the sides are the plan; leave planner and plan out"):
         team({"kind": "debate", "workers": ["ann", "bob"], "planner": "pat"})
 

@@ -76,7 +76,7 @@ def test_what_was_said_after_something_that_is_said_anew_is_said_anew():
 
 
 @pytest.mark.parametrize(("says", "kept"), [("Taken over.", [1, 2]), ("Otherwise.", [1])])
-def test_a_turn_that_somebody_took_over_is_spoken_anew_and_what_went_by_it_where_it_says_something_else(says, kept):
+def test_a_turn_that_was_taken_over_is_spoken_anew_and_what_went_by_it_where_it_says_something_else(says, kept):
     rungs = {"rungs": [{"reaction": "handover", "times": 1}, {"reaction": "surface"}]}
     fabric = debate(judge="jo", rounds=1, handover="max", table={"provider_failure": {"interactive": rungs}})
     script = {**TWO, "ann": fails(), "max": summary("Taken over."), "jo": verdict("ann")}

@@ -150,7 +150,7 @@ def test_supervisors_that_plan_for_supervisors_are_stopped_within_ten_requests(d
     """misbehaviour.md, row "sub-agents spawning", with the default caps."""
     family = lived(*endless(depth, wide))
     assert len(family.requests) <= 10
-    assert {one.output for _, one in family.requests} == {"plan"}, "nobody was spawned who works"
+    assert {one.output for _, one in family.requests} == {"plan"}, "no worker was spawned"
     trips = [fact.cause for member in family.runs.values() for fact in member.of(ev.ReactionDecided)]
     assert {trip.cause for trip in trips} <= {Cause.SUB_AGENT_CAP, Cause.PLAN_GATE, Cause.PARTIAL_FAN_IN}
     assert family.root.run.state is not RunState.COMPLETED
@@ -254,13 +254,13 @@ def test_teams_that_cannot_be_led_are_refused_with_their_path(outer, teams, sent
         hierarchy(under(*outer), teams)
 
 
-def test_names_that_nobody_has_are_told_with_their_path():
+def test_unknown_names_are_told_with_their_path():
     spec = research().model_dump(mode="json", by_alias=True)
     spec["topology"]["teams"]["analyst"]["topology"]["workers"] = ["reader", "ghost", "counter"]
     with pytest.raises(ValidationError, match=r"topology.teams.analyst.topology.workers.1: no agent is named 'ghost'"):
         FabricSpec.model_validate(spec)
 
 
-def test_a_team_without_anybody_is_no_team():
+def test_a_team_without_members_is_no_team():
     with pytest.raises(ValidationError, match="teams"):
         hierarchy(under("a"), {})

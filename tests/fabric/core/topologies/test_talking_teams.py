@@ -113,7 +113,7 @@ def test_two_teams_talk_beside_each_other_each_with_its_own_members_and_context(
     assert '"bills"' in read
 
 
-def test_nobody_is_passed_anything_from_another_team():
+def test_no_agent_is_passed_anything_from_another_team():
     script = {"alice": [asks(call("transfer", to="dan", brief="Yours.")), SAYS["alice"]]}
     tools = using("alice", "dan", tools=PASS)
     family = led(peers("alice", "bob"), teams={"lab": peers("carol", "dan")}, script=script, agents=tools)

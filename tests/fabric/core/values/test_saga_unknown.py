@@ -79,7 +79,7 @@ def test_a_reconcile_tool_knows_of_every_attempt_under_the_key():
 
 
 @pytest.mark.parametrize("executed", [True, False])
-def test_a_reconcile_tool_is_asked_before_anybody_else(executed):
+def test_a_reconcile_tool_is_asked_first(executed):
     desk = Desk(lost={1}) if executed else Desk(silent={1})
     world = go(at_the_desk(travel(book={"reconcile": "find"}), desk, one_by_one(1)), desk)
     assert world.end.state is RunState.COMPLETED
@@ -186,7 +186,7 @@ def test_it_is_not_tried_again_either_once_the_attempt_that_is_out_has_failed():
     assert (world.end.state, world.run.saga.mutations[0].status) == (RunState.CANCELLED, Status.NOT_EXECUTED)
 
 
-def test_nobody_is_asked_any_more_how_it_shall_be_undone():
+def test_no_tool_is_asked_any_more_how_it_shall_be_undone():
     _, world = being_undone(ev.CompensationStuck)
     ctx = Context(world.now, "run-1", "t" * 32, 7, world.compiled, Contents())
     decision = decide(world.run, refused_late(world), ctx)

@@ -55,13 +55,13 @@ def test_a_second_answer_is_told_who_was_first(item):
     command("decide", item, "approve", *shown(item))
     done = command("decide", item, "reject", "--message", "No.")
     assert done.code == 2
-    assert f"item {item} was answered by owner at " in done.err
+    assert f"review {item} was answered by owner at " in done.err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nothing", "approve"), "there is no item 'nothing'"),
+        (("nothing", "approve"), "there is no review 'nothing'"),
         (("ITEM", "perhaps"), "possible are: approve, edit, respond, reject"),
     ],
 )
@@ -96,7 +96,7 @@ def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
         elsewhere.give_back()
     assert [one.code for one in done] == [0, 0]
     assert [(one.last["undone"], one.last["recorded"]) for one in done] == [("approve", True), ("approve", False)]
-    assert "approve is undone for item" in done[0].err
+    assert "approve is undone for review" in done[0].err
     assert get_review(actor, item).open
 
 

@@ -322,7 +322,7 @@ def test_what_is_no_fabric_is_told_with_its_line_by_every_action(actor, file, wh
     assert not Fabric.objects.exists()
 
 
-def test_what_two_agree_to_is_asked_for_and_agreed_to_by_somebody_else(actor, file):
+def test_what_two_agree_to_is_asked_for_and_agreed_to_by_a_second_person(actor, file):
     """The command line is the owner's: it approves what others ask for, and nothing of its own."""
     file.write_text(EYES)
     alone = command("fabric", "publish", str(file))

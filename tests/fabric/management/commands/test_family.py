@@ -67,7 +67,7 @@ def test_what_two_teams_ask_is_answered_one_after_the_other(actor):
 
 def test_explain_prints_what_is_asked_below(run):
     item = Review.objects.get()
-    assert f"Item {item.id}" in command("explain", run.last["run_id"]).out
+    assert f"Review {item.id}" in command("explain", run.last["run_id"]).out
 
 
 def test_the_first_of_two_agreements_comes_back_with_the_review(actor):

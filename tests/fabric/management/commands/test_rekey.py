@@ -148,7 +148,7 @@ def test_a_process_that_runs_opens_all_before_and_after(five):
     )  # Read before, opened after.
 
 
-def test_what_somebody_replaces_meanwhile_stays_theirs(five, data):
+def test_a_key_replaced_meanwhile_stays(five, data):
     key_added(data)
     row = ProviderKey.objects.get(host=HOSTS[0])
     stale = bytes(row.sealed)

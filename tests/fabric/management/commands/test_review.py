@@ -64,10 +64,10 @@ def test_a_page_at_a_time(actor, doubtful, item):
 
 def test_the_next_is_taken_let_go_and_claimed(item):
     done = command("review", "next")
-    assert done.out.startswith(f"Item {item.id} is claimed by owner until ")
+    assert done.out.startswith(f"Review {item.id} is claimed by owner until ")
     assert f"manage.py decide {item.id}" in done.err
-    assert command("review", "release", item.id).out == f"Item {item.id} is released.\n"
-    assert command("review", "release", item.id).out == f"Item {item.id} was not claimed by you.\n"
+    assert command("review", "release", item.id).out == f"Review {item.id} is released.\n"
+    assert command("review", "release", item.id).out == f"Review {item.id} was not claimed by you.\n"
     assert command("review", "claim", item.id, "--json").last["assignment"]["holder"] == "owner"
 
 
@@ -78,14 +78,14 @@ def test_what_lapsed_is_taken_over_and_says_so(item, ana):
 
 
 def test_it_is_handed_on(item, ana):
-    assert command("review", "reassign", item.id, "ana").out.startswith(f"Item {item.id} is claimed by ana until ")
+    assert command("review", "reassign", item.id, "ana").out.startswith(f"Review {item.id} is claimed by ana until ")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("claim", "nothing"), "there is no item 'nothing'"),
-        (("release", "nothing"), "there is no item 'nothing'"),
+        (("claim", "nothing"), "there is no review 'nothing'"),
+        (("release", "nothing"), "there is no review 'nothing'"),
         (("reassign", "ITEM", "nobody"), "there is no member 'nobody'"),
         (("close", "ITEM", "--note", "Done."), "is no follow-up"),
         (("list", "--after", "x"), "'x' is no cursor of this list"),
@@ -98,22 +98,22 @@ def test_bad_input_is_one_sentence_and_exit_code_2(item, words, said):
     assert len(done.err.splitlines()) == 1
 
 
-def test_in_somebody_elses_hand_it_is_neither_claimed_nor_decided(item, ana):
+def test_in_another_persons_hand_it_is_neither_claimed_nor_decided(item, ana):
     Review.objects.update(barred="\ncleo\n")  # A third person started it, so that both may answer.
     review_claim(actor=ana, review_id=item.id)
     for words in (("review", "claim", item.id), ("decide", item.id, "approve", "--digest", item.digest)):
         done = command(*words)
         assert done.code == 2
-        assert f"ana has claimed item {item.id} until " in done.err
+        assert f"ana has claimed review {item.id} until " in done.err
 
 
 def test_a_follow_up_is_closed_with_a_note(follow_up):
     (line,) = command("review", "list", "--tab", "follow_ups").out.splitlines()
     assert line.startswith(f"{follow_up.id} a follow-up since 20")
     assert command("review", "close", follow_up.id, "--note", " ").code == 2
-    assert command("review", "close", follow_up.id, "--note", "Done.").out == f"Item {follow_up.id} is closed.\n"
+    assert command("review", "close", follow_up.id, "--note", "Done.").out == f"Review {follow_up.id} is closed.\n"
     assert (
-        command("review", "close", follow_up.id, "--note", "Done.").out == f"Item {follow_up.id} is closed already.\n"
+        command("review", "close", follow_up.id, "--note", "Done.").out == f"Review {follow_up.id} is closed already.\n"
     )
     assert command("review", "list", "--tab", "follow_ups").out == "There is nothing here.\n"
 

@@ -77,7 +77,7 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     assert done.last["reason"] == "the score is 0.55, and the fabric needs at least 0.70"
     item, *shown, how = done.err.splitlines()
     (review,) = done.last["reviews"]
-    assert item.startswith(f"Item {review['id']} waits for owner, until "), "whom the fabric lists as reviewers"
+    assert item.startswith(f"Review {review['id']} waits for owner, until "), "whom the fabric lists as reviewers"
     assert f"  digest      {review['digest']}" in shown
     verbs, digest = "approve|edit|respond|reject", review["digest"][:12]
     assert how == f"Decide it with: manage.py decide {review['id']} {verbs} --digest {digest} [--message TEXT]"

@@ -51,7 +51,7 @@ def test_a_stream_is_an_option_that_it_does_not_know():
     assert result.message.endswith("stream")
 
 
-def test_a_stream_that_nobody_asked_for_is_a_malformed_answer():
+def test_a_unrequested_stream_is_a_malformed_answer():
     result, _ = BEDROCK.ask(Step(content_type=STREAM_TYPE, pieces=(b'data: {"output": 1}\n\n',)))
     assert isinstance(result, CallFailed)
     assert (result.cause, result.billed) == (Cause.MALFORMED_ANSWER, True)

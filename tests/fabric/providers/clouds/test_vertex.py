@@ -142,7 +142,7 @@ def test_they_sign_nothing_that_goes_elsewhere_and_nothing_where_a_key_is_set(to
     assert tokens.received == []
 
 
-def test_a_refused_sign_in_is_one_sentence_and_asks_nobody(tokens: Any):
+def test_a_refused_sign_in_is_one_sentence_and_asks_no_provider(tokens: Any):
     tokens.answers.append(Step(status=400, body=b'{"error": "invalid_grant", "error_description": "Revoked."}'))
     (result,), received = signed(GoogleSignIn())
     assert isinstance(result, CallFailed)

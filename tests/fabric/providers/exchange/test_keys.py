@@ -117,14 +117,14 @@ def test_it_is_never_shown(spoken, status):
             assert "the key stored for it was sent: store another under Models and prices" in result.message
 
 
-def test_one_that_does_not_open_asks_nobody_and_says_what_to_do(spoken):
+def test_one_that_does_not_open_asks_no_person_and_says_what_to_do(spoken):
     with ScriptedEndpoint([spoken.answer("ok")]) as own:
         result = asked(spoken, own, ring(at(spoken, own), secret=""))
         assert (result.cause, own.received) == (Cause.AUTH, [])
         assert "it needs to be set again" in result.message
 
 
-def test_where_nobody_can_say_whether_one_is_stored_nobody_is_asked(spoken):
+def test_while_stored_keys_cannot_be_read_no_endpoint_is_asked(spoken):
     def away() -> dict[Where, StoredKey]:
         raise OSError("the database is away")
 

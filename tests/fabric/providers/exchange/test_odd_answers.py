@@ -160,7 +160,7 @@ def test_a_count_is_read_wherever_it_stands(spoken: Spoken, body: JSON, counts: 
 HTTP: list[tuple[str, Callable[[bytes], Step]]] = [
     ("201", lambda body: Step(status=201, body=body)),
     ("203", lambda body: Step(status=203, body=body)),
-    ("gzip that nobody announced", lambda body: Step(body=gzip.compress(body))),
+    ("unannounced gzip", lambda body: Step(body=gzip.compress(body))),
     ("gzip with padding behind it", lambda body: Step(body=gzip.compress(body) + b"\0\0", headers={"Content-Encoding": "gzip"})),
     ("no gzip, though announced", lambda body: Step(body=body, headers={"Content-Encoding": "gzip"})),
     ("UTF-16 without a mark", lambda body: Step(body=body.decode().encode("utf-16-le"), content_type="application/json; charset=utf-16le")),

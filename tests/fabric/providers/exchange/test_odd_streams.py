@@ -93,7 +93,7 @@ READ: list[tuple[str, Spoken, list[JSON], JSON]] = [
     ("blocks: arguments as an object", ANTHROPIC, told(use(0, A)), MADE),
     ("chunks in envelopes", GOOGLE, [{"response": gemini({"text": "h"}, finish=None)}, {"response": gemini({"text": "i"})}], ("hi", [])),
     ("items: their pieces alone", RESPONSES, [{**ADDED, "item": ITEM}, {"type": ARGUMENTS, "output_index": 0, "delta": '{"at": "a"}'}, DONE], MADE),
-    ("items: a text that nobody announced", RESPONSES, [{"type": DELTA, "output_index": 0, "delta": "hi"}, DONE], ("hi", [])),
+    ("items: an unannounced text", RESPONSES, [{"type": DELTA, "output_index": 0, "delta": "hi"}, DONE], ("hi", [])),
     ("items: over, though in progress", RESPONSES, [{**DONE, "response": response({"type": "message", "content": "hi"}, status="in_progress")}], ("hi", [])),
 ]  # fmt: skip
 

@@ -110,7 +110,7 @@ def test_the_other_providers_models_are_in_the_list_at_their_vendors(provider, m
     assert find_price(spec) is not None
 
 
-def test_behind_the_operator_s_gateway_nobody_knows_what_they_cost():
+def test_behind_the_operator_s_gateway_their_price_is_unknown():
     spec = ModelSpec(name="main", provider="anthropic", model="claude-opus-4-8")
     assert find_price(spec, OperatorModels(urls={"anthropic": "https://gateway.example.org"})) is None
 

@@ -342,7 +342,7 @@ def test_a_block_of_anthropics_that_begins_empty_is_no_output_yet():
         assert (result.cause, result.partial) == (Cause.DROPPED_STREAM, partial)
 
 
-def test_an_event_of_anthropics_that_nobody_knows_yet_is_passed_over():
+def test_an_event_of_anthropics_of_an_unknown_kind_is_passed_over():
     events = ANTHROPIC.events("Hi.")
     for place in (0, 4):
         given = [*events[:place], event({"type": "weather", "message": {"id": 1}}), *events[place:]]

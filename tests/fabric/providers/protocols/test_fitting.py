@@ -68,7 +68,7 @@ def test_two_answers_in_a_row_are_one_turn():
     ]
 
 
-def test_a_call_that_nobody_answered_is_answered():
+def test_a_call_without_an_answer_is_answered():
     turns = fit((ASK, said(call("a"), call("b")), result("b"), ChatMessage("user", "go on")), "main", "chat").turns
     assert [(one.id, one.text) for one in turns[2].results] == [("a", NOT_MADE), ("b", "seen")]
     assert turns[2].texts == ["go on"]

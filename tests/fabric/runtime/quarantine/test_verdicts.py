@@ -106,7 +106,7 @@ def test_a_claim_without_an_answer_changes_nothing():
 
 
 @pytest.mark.parametrize("claims", [1, 99])
-def test_approving_gives_it_back_to_everybody_however_often_it_was_claimed_meanwhile(claims):
+def test_approving_gives_it_back_to_all_workers_however_often_it_was_claimed_meanwhile(claims):
     shelf = quarantined()
     shelf.decide("approve")
     batch = shelf.judged(claims)
@@ -222,7 +222,7 @@ def test_an_answer_that_only_a_newer_program_reads_is_left_to_it(says):
     assert (batch.format, batch.wake_at) == (max(says, FORMAT + 1), shelf.now)
 
 
-def test_what_nobody_reads_is_taken_out_and_said():
+def test_unread_attributes_are_taken_out_and_said():
     shelf = quarantined()
     shelf.inbox = [InboxItem("run-1", "nonsense", b"\x00")]
     batch = shelf.judged(1)

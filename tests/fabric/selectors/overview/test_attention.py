@@ -120,7 +120,7 @@ def test_the_nearest_to_its_limit_is_named_first(actor, small):
     assert (group.count, group.more) == (5, 1)
 
 
-def test_nobody_sees_the_trouble_of_others(actor, stranger, trouble):
+def test_no_member_sees_the_trouble_of_others(actor, stranger, trouble):
     assert kinds(stranger) == []
     assert review_queue(stranger, NOW).open == 0
 

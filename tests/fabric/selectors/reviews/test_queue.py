@@ -60,7 +60,7 @@ def test_each_tab_has_a_condition_and_an_order():
     assert {*COUNTED, Tab.DECIDED} == set(Tab)
 
 
-def test_what_waits_and_nobody_has_due_first(actor, ana, ben, three):
+def test_what_waits_unclaimed_due_first(actor, ana, ben, three):
     assert ids(queue_page(actor, Tab.UNCLAIMED)) == [one.id for one in three]
     assert ids(queue_page(ben, Tab.UNCLAIMED)) == []
     review_claim(actor=ana, review_id=three[1].id)
@@ -69,7 +69,7 @@ def test_what_waits_and_nobody_has_due_first(actor, ana, ben, three):
     assert ids(queue_page(actor, Tab.UNCLAIMED)) == [one.id for one in three]
 
 
-def test_what_somebody_has_in_hand_is_theirs_while_the_lease_holds(actor, ana, three):
+def test_a_claimed_review_is_theirs_while_the_lease_holds(actor, ana, three):
     review_claim(actor=ana, review_id=three[1].id)
     (row,) = queue_page(ana, Tab.MINE).rows
     assert (row.review.id, row.holder, row.may, row.why_not) == (three[1].id, "ana", True, "")
@@ -78,7 +78,7 @@ def test_what_somebody_has_in_hand_is_theirs_while_the_lease_holds(actor, ana, t
     assert ids(queue_page(ana, Tab.MINE)) == []
 
 
-def test_all_that_wait_are_seen_by_everybody_and_say_whether_one_may(actor, ana, ben, three):
+def test_all_that_wait_are_seen_by_all_members_and_say_whether_one_may(actor, ana, ben, three):
     review_claim(actor=ana, review_id=three[0].id)
     rows = queue_page(ben, Tab.OPEN).rows
     assert [row.holder for row in rows] == ["ana", "", ""]
@@ -208,13 +208,13 @@ def test_counts_go_so_far(actor, three, monkeypatch):
     assert str(reviews_waiting(actor)) == "2+"
 
 
-def test_what_waits_for_somebody_is_what_they_could_answer(actor, ana, ben, three):
+def test_what_waits_for_a_person_is_what_they_could_answer(actor, ana, ben, three):
     assert [reviews_waiting(one).n for one in (actor, ana, ben)] == [3, 3, 0]
     review_claim(actor=ana, review_id=three[0].id)
     assert [reviews_waiting(one).n for one in (actor, ana, ben)] == [2, 3, 0]
 
 
-def test_nobody_finds_anything_of_another_workspace(stranger, three):
+def test_no_member_finds_anything_of_another_workspace(stranger, three):
     stranger = replace(stranger, roles=frozenset({"owner", "reviewer"}))
     for tab in Tab:
         assert queue_page(stranger, tab).rows == ()
@@ -223,7 +223,7 @@ def test_nobody_finds_anything_of_another_workspace(stranger, three):
     assert review_claim_next(actor=stranger) is None
 
 
-def test_what_waits_for_somebody_is_one_statement_from_the_index_of_open_reviews(
+def test_what_waits_for_a_person_is_one_statement_from_the_index_of_open_reviews(
     actor, ana, three, django_assert_num_queries
 ):
     review_claim(actor=actor, review_id=three[0].id)

@@ -59,4 +59,4 @@ def test_where_nothing_went_wrong_nothing_is_to_be_done(actor, small):
     run = ended(actor, small, "it is down", decided(Cause.SERVER_ERROR, "it is down"))
     assert write_advice(run)
     assert write_advice(replace(run, state=RunState.COMPLETED)) == ""
-    assert write_advice(ended(actor, small, "nobody decided")) == ""
+    assert write_advice(ended(actor, small, "no person decided")) == ""

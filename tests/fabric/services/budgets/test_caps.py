@@ -68,7 +68,7 @@ def test_what_cannot_be_set(actor, given, says, code):
     assert refused.value.code == code
 
 
-def test_nobody_sees_or_sets_anothers(actor, stranger: Actor):
+def test_no_member_sees_or_sets_anothers(actor, stranger: Actor):
     budget_set(actor=actor, amount=2_000)
     SharedBudget.objects.create(scope="session:f:s", workspace_id=actor.workspace_id, cap=5, cap_wanted=5)
     assert list_budgets(stranger) == []

@@ -128,7 +128,7 @@ def test_an_agreement_publishes_exactly_what_was_asked_for(actor, ana, ben, eyes
     ],
     ids=["none", "too short", "another"],
 )
-def test_nobody_agrees_to_what_they_were_not_shown(actor, ana, ben, eyes, digest, code, said):
+def test_no_person_agrees_to_unseen_content(actor, ana, ben, eyes, digest, code, said):
     asked = change_request_open(actor=ana, source=OTHER)
     with raises(code, said):
         change_approve(actor=ben, request_id=asked.id, digest=digest.format(asked.digest))
@@ -230,7 +230,7 @@ def test_rejected_withdrawn_and_asked_again(actor, ana, ben, eyes):
     }
 
 
-def test_what_needs_nobody_is_not_asked_for(actor, ana):
+def test_what_needs_no_person_is_not_asked_for(actor, ana):
     with raises("conflict", "need no second person"):
         change_request_open(actor=ana, source=SMALL)
     fabric_publish(actor=actor, source=SMALL)

@@ -98,7 +98,7 @@ def test_what_the_page_did_not_show_is_not_published(ana, name):
     assert revision_get(ana, name).spec.title == "A small fabric"
 
 
-def test_what_somebody_else_published_is_brought_in_first(actor, ana, name):
+def test_another_persons_revision_is_brought_in_first(actor, ana, name):
     """Two authors, one after the other: nothing of either is lost."""
     drafts.draft_of_fabric(actor=actor, name=name)
     draft_publish(actor=actor, name=name, step=put(actor, name, ("policy", "tau"), 0.9))

@@ -151,11 +151,11 @@ ERRORS = {
     ),
 }
 WARNINGS = {
-    "a worker to whom nobody gives anything": (
+    "a worker without input": (
         FIXED,
         (24, "topology.workers.1", "no brief of the fixed plan is for 'planner', so it never works"),
     ),
-    "data of workers that nobody is shown": (
+    "data of workers that is not shown": (
         held("{type: object}"),
         (
             18,

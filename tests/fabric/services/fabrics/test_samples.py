@@ -21,7 +21,7 @@ def test_a_sample_that_needs_an_address_waits_until_the_operator_lists_it(actor,
     assert samples_publish(actor=actor) == ["trip-desk"]
 
 
-def test_what_somebody_made_of_a_sample_is_left_alone(actor):
+def test_a_changed_sample_is_left_alone(actor):
     changed = sample("research-desk").replace("title: Research desk", "title: My desk")
     fabric_publish(actor=actor, source=changed)
     assert "research-desk" not in samples_publish(actor=actor)

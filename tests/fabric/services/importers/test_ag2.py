@@ -154,7 +154,7 @@ def test_who_opened_it_is_the_channel_s_creator_or_the_first_speaker():
     )
 
 
-def test_what_somebody_registered_stays_so_and_is_refused_where_it_is_not_registered_here():
+def test_a_registered_tool_stays_so_and_is_refused_where_it_is_not_registered_here():
     read = ag2_read(_graph(_rule(("context_threshold", {"key": "k", "above": 3}), TO_7)))
     assert read.graph.transitions[0].when.model_dump() == {
         "kind": "registered",
@@ -164,7 +164,7 @@ def test_what_somebody_registered_stays_so_and_is_refused_where_it_is_not_regist
     assert [one.path for one in problems(read.graph)] == ["transitions.0.when"]
 
 
-def test_a_handoff_to_nobody_is_an_error_here():
+def test_a_handoff_to_an_unknown_agent_is_an_error_here():
     """AG2 1.2.1 would expect a speaker who never can."""
     found = decided(
         ag2_read(_graph(initial_speaker="a"), participants=["a", "b"]).graph, packet("a", handing("t", "zoe"))

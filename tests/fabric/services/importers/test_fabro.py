@@ -292,7 +292,7 @@ def test_the_heavier_edge_goes_first_and_then_the_target_by_name():
     assert rules == ["d", "b", "c"]
 
 
-def test_a_node_that_only_branches_has_no_turn_and_its_edges_are_of_whoever_leads_to_it():
+def test_a_node_that_only_branches_has_no_turn_and_its_edges_are_those_of_its_predecessors():
     text = """digraph { start -> work -> verify -> gate
       gate [shape=diamond] gate -> exit [condition="outcome=succeeded"] gate -> work }"""
     read = fabro_read(text)

@@ -82,7 +82,7 @@ def everything_about(run_id):
     return repr(found)
 
 
-def test_nothing_is_erased_unless_somebody_says_so(actor, decided):
+def test_nothing_is_erased_by_default(actor, decided):
     assert not retention_wanted()
     assert retention_apply(now=2**62) == []
     assert WORD in everything_about(decided.id)

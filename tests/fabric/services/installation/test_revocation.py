@@ -14,7 +14,7 @@ from tests.people import member, signed_in, token_of
 
 
 @pytest.mark.django_db
-def test_everything_that_let_somebody_in_is_over_and_nobody_lost_a_role(client):
+def test_everything_that_let_a_person_in_is_over_and_no_role_is_lost(client):
     vera, program = member("vera", "operator"), member("ci", "editor", service=True)
     secrets = [token_of(vera, "hers", ["read"]), token_of(program, "its", ["read"])]
     browser = signed_in(vera)

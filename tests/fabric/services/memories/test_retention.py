@@ -49,7 +49,7 @@ def test_what_may_stand_again_is_not_erased(actor, fabric):
     assert values_erase(done.id) == 0
 
 
-def test_a_memorys_retention_erases_what_nobody_reads_any_more(actor, fabric):
+def test_a_memorys_retention_erases_values_that_are_read_no_more(actor, fabric):
     entry = write(actor, fabric)
     assert values_held()
     assert values_expire(now=entry.origin.at + 30 * DAY_US) == 0

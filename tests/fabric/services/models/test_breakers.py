@@ -50,7 +50,7 @@ def acts():
     return [(one.kind, one.actor, one.subject, json.loads(bytes(one.body))) for one in lines]
 
 
-def test_opened_by_hand_it_is_held_until_somebody_resets_it(actor, seen):
+def test_opened_by_hand_it_is_held_until_a_person_resets_it(actor, seen):
     opened = breaker_force_open(**asked(actor, seen))
     standing = opened.standing
     assert (standing.state, standing.signal, standing.by, standing.reason, standing.held) == (

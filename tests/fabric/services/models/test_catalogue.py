@@ -89,7 +89,7 @@ def test_unpriced_is_not_zero_and_zero_is_written(actor, settings):
     assert (other.price.price, other.price.source, other.price.zero, other.worst_usd_micros) == (Price(0, 0), "fabric", True, 0)  # fmt: skip
 
 
-def test_an_old_price_is_marked_whoever_says_it(actor, settings):
+def test_an_old_price_is_marked_from_any_source(actor, settings):
     settings.FABRIC_MODEL_URL = "https://api.openai.com/v1"
     own = "price: {input_usd_per_mtok: 3, output_usd_per_mtok: 12}"
     published(actor, "listed", "model: gpt-4o-mini", f"model: gpt-4o, {own}")

@@ -136,7 +136,7 @@ def test_what_goes_wrong_is_told_in_a_sentence_and_no_more_is_asked(asked, monke
         ("http://no-such-host.invalid/v1", Cause.NETWORK, "its name has no address"),
     ],
 )
-def test_where_nobody_is_that_is_told(asked, url, cause, said):
+def test_an_unreachable_endpoint_is_told(asked, url, cause, said):
     model, endpoint = asked(able, url=url)
     assert (model.test.trial.cause, endpoint.received) == (cause.value, [])
     assert said in model.test.trial.said
@@ -182,7 +182,7 @@ def test_without_a_price_nothing_is_made_up(actor, settings):
 
 
 def never(*_):
-    raise AssertionError("nobody should be asked")
+    raise AssertionError("no endpoint should be asked")
 
 
 def answered(*_):

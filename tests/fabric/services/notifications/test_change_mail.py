@@ -56,11 +56,11 @@ def told() -> list[tuple[str, str, str]]:
     return [(row.shown, row.told, json.loads(bytes(row.content))["became"]) for row in rows]
 
 
-def nobody():
+def refuse_sending():
     return {Channel.EMAIL: lambda *_: pytest.fail("it was sent")}
 
 
-def test_whoever_may_agree_is_told_once_and_nobody_else(ana, ben, stranger):
+def test_members_who_may_agree_are_told_once_and_no_others(ana, ben, stranger):
     person("cleo", "owner")
     person("viv", "viewer")
     person("rev", "reviewer")
@@ -123,20 +123,20 @@ def test_whose_change_is_passed_over_is_told_once_and_the_others_mail_is_not_nee
     assert [row.shown for row in Notification.objects.filter(told="changed", change=other.id)] == ["ben"]
 
 
-def test_what_was_withdrawn_is_told_to_nobody_and_calls_nobody_any_more(ana, ben):
+def test_what_was_withdrawn_is_told_to_no_one_and_calls_no_one_any_more(ana, ben):
     asked = change_request_open(actor=ana, source=OTHER)
     change_withdraw(actor=ana, request_id=asked.id)
     assert told() == [("ben", "change", "")]
-    assert sent(sends=nobody()) == 1
+    assert sent(sends=refuse_sending()) == 1
     row = Notification.objects.get()
     assert (row.state, row.attempts, row.error) == ("skipped", 0, "withdrawn before it was sent")
 
 
 @pytest.mark.parametrize("state", [one for one in ChangeState if one in BEFORE and one is not ChangeState.STALE])
-def test_what_waits_no_more_calls_nobody(ana, ben, state):
+def test_what_waits_no_more_calls_no_one(ana, ben, state):
     asked = change_request_open(actor=ana, source=OTHER)
     ChangeRequest.objects.filter(id=asked.id).update(state=state)
-    sent(sends=nobody())
+    sent(sends=refuse_sending())
     assert (Notification.objects.get().state, Notification.objects.get().error) == ("skipped", BEFORE[state])
 
 
@@ -149,7 +149,7 @@ def test_what_is_said_of_what_is_over_and_told_is_total():
 def test_who_wants_none_by_the_time_it_is_sent_gets_none(ana, ben):
     change_request_open(actor=ana, source=OTHER)
     notification_preference_set(actor=ben, wants=["changed"])
-    sent(sends=nobody())
+    sent(sends=refuse_sending())
     assert "ben wants no mail of this" in Notification.objects.get().error
 
 
@@ -159,7 +159,7 @@ def test_an_author_who_wants_none_is_not_told(ana, ben):
     assert told() == [("ben", "change", "")]
 
 
-def test_without_a_mail_server_nobody_is_looked_for(ana, ben, settings):
+def test_without_a_mail_server_no_one_is_looked_for(ana, ben, settings):
     settings.EMAIL_HOST = ""
     assert not outbox.mails()
     asked = change_request_open(actor=ana, source=OTHER)

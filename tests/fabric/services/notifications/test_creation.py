@@ -104,7 +104,7 @@ def test_a_cursor_moves_on_and_never_back(transactional_db):
         assert NotificationTarget.objects.get().read_to == reached
 
 
-def test_while_nobody_looked_nothing_is_lost(actor, nudge, small):
+def test_while_no_page_was_open_nothing_is_lost(actor, nudge, small):
     known(OPS)
     NotificationTarget.objects.update(since_at=0, read_to=database_us() - 40 * 86_400 * S)
     telling(actor, nudge, small, at=database_us() - 39 * 86_400 * S)

@@ -75,14 +75,14 @@ def test_whom_it_is_passed_on_to_is_told_then_and_not_before(actor, nudge, small
     assert told() == [("ana", "onward"), ("ana", "reminder"), ("ana", "review"), ("finn", "onward")]
 
 
-def test_what_nobody_is_to_be_told_of_is_looked_at_once(actor, nudge, small, people):
+def test_an_event_without_notifications_is_looked_at_once(actor, nudge, small, people):
     telling(actor, nudge, small, asked=names_text(["safety"]))
     assert notify() == 0
     assert NotificationRead.objects.count() == 1
     assert not members_wanted()
 
 
-def test_whoever_turned_it_off_is_not_told_and_is_again_when_it_is_on(actor, nudge, small, people):
+def test_a_member_who_turned_it_off_is_not_told_and_is_again_when_it_is_on(actor, nudge, small, people):
     ana = replace(actor, name="ana")
     notification_preference_set(actor=ana, wants=(), email="ana@example.org")
     telling(actor, nudge, small, asked=ASKED)
@@ -94,7 +94,7 @@ def test_whoever_turned_it_off_is_not_told_and_is_again_when_it_is_on(actor, nud
     assert notify() == 1
 
 
-def test_of_what_somebody_does_not_want_they_get_nothing_and_of_the_rest_all(actor, nudge, small, people):
+def test_a_member_gets_no_unwanted_mail_and_all_other(actor, nudge, small, people):
     ana = replace(actor, name="ana")
     notification_preference_set(actor=ana, wants=["review", "onward"])
     row = {"asked": names_text(["ana"]), "onward_to": names_text(["finance"])}
@@ -128,7 +128,7 @@ def test_it_goes_to_the_address_that_they_have_when_it_is_sent(actor, nudge, sma
 
 
 @pytest.mark.parametrize("change", ["off", "left", "no address"])
-def test_whoever_wants_it_no_more_gets_none_that_waits(actor, nudge, small, people, change):
+def test_a_member_who_turned_it_off_later_gets_none_that_waits(actor, nudge, small, people, change):
     telling(actor, nudge, small, asked=names_text(["ana"]))
     notify()
     if change == "left":
@@ -184,7 +184,7 @@ def test_an_items_notifications_and_what_became_of_them(actor, nudge, small, peo
     assert list_notifications(actor, run_id, "esc-2") == []
 
 
-def test_without_a_mail_server_nobody_is_looked_for(actor, nudge, small, people, settings):
+def test_without_a_mail_server_no_one_is_looked_for(actor, nudge, small, people, settings):
     telling(actor, nudge, small, asked=ASKED)
     assert not outbox.mails()
     outbox.notify()
@@ -199,14 +199,14 @@ def test_what_is_no_address_is_said(actor, people, email):
         notification_preference_set(actor=replace(actor, name="ana"), wants=MEMBER_KINDS, email=email)
 
 
-def test_a_token_does_not_say_where_somebodys_mail_goes(actor, people):
+def test_a_token_does_not_say_where_a_members_mail_goes(actor, people):
     with pytest.raises(Refused, match="a token cannot"):
         notification_preference_set(actor=replace(actor, name="ana", via="token:t"), wants=MEMBER_KINDS, email="")
     notification_preference_set(actor=replace(actor, name="ana", via="token:t"), wants=["follow_up"])
     assert find_mail(replace(actor, name="ana")).wants == ("follow_up",)
 
 
-def test_a_program_is_not_mailed_and_nobody_what_there_is_not(actor, people):
+def test_a_program_is_not_mailed_and_no_member_about_an_unknown_kind(actor, people):
     with pytest.raises(Refused, match="which gets no mail"):
         notification_preference_set(actor=replace(actor, name="robot", via="token:t"), wants=["review"])
     with pytest.raises(Refused, match="there is no mail about 'alert'; there are: review"):

@@ -43,7 +43,7 @@ def comes_back(made: dict[str, str]) -> list[str]:
     return found + (["link"] if login_link_consume(made["link"]) else [])
 
 
-def test_what_a_removed_owner_made_brings_nobody_back(actor):
+def test_what_a_removed_owner_made_brings_no_one_back(actor):
     made = made_by_bea()
     kept = invitation_create(actor=actor, roles=["viewer"]).token
     ended = member_remove(actor=actor, name="bea")
@@ -98,7 +98,7 @@ def test_nothing_is_made_in_the_moment_in_which_its_maker_loses_the_right(actor,
     assert (ApiToken.objects.count(), Invitation.objects.count()) == (0, 0)
 
 
-def test_nobody_makes_a_token_that_acts_for_another_person(actor):
+def test_no_member_makes_a_token_that_acts_for_another_person(actor):
     member("rosa", "reviewer")
     for scopes in ((Scope.READ,), (Scope.READ, Scope.DECIDE)):
         with pytest.raises(Refused, match="sign in as rosa") as caught:
@@ -106,7 +106,7 @@ def test_nobody_makes_a_token_that_acts_for_another_person(actor):
         assert caught.value.code == "forbidden"
 
 
-def test_a_token_that_somebody_else_made_for_a_person_is_not_accepted(actor):
+def test_a_token_that_another_member_made_for_a_person_is_not_accepted(actor):
     secret = token_of(member("rosa", "reviewer"), "rosas")
     ApiToken.objects.update(created_by="owner")
     assert token_use(secret) == "not_theirs"
@@ -118,7 +118,7 @@ def test_who_signs_in_by_another_ones_link_may_be_that_one(actor):
     assert LoginLink.objects.get().created_by == "owner"
     assert login_link_consume(link) == rosa
     login_link_create(rosa)
-    assert LoginLink.objects.get(used_at=None).created_by == "", "whoever is at the machine is nobody in particular"
+    assert LoginLink.objects.get(used_at=None).created_by == "", "the person at the machine is unknown"
 
 
 def test_each_scope_says_what_carries_it():

@@ -53,7 +53,7 @@ def test_who_accepts_is_a_member_with_the_roles_that_were_chosen(actor):
     assert not User.objects.filter(username="ben").exists()
 
 
-def test_a_link_that_was_revoked_or_has_expired_lets_nobody_in(actor):
+def test_a_link_that_was_revoked_or_has_expired_lets_no_one_in(actor):
     revoked, old = (invitation_create(actor=actor, roles=["viewer"]) for _ in range(2))
     assert invitation_revoke(actor=actor, invitation_id=revoked.id)
     assert not invitation_revoke(actor=actor, invitation_id=revoked.id)
@@ -140,7 +140,7 @@ def test_one_that_was_accepted_is_not_revoked(actor):
     assert refused(invitation_revoke, actor=actor, invitation_id="nothing").code == "not_found"
 
 
-def test_a_password_that_does_not_fit_and_an_account_of_programs_sign_nobody_in(actor):
+def test_a_password_that_does_not_fit_and_an_account_of_programs_sign_no_one_in(actor):
     made = invitation_create(actor=actor, roles=["viewer"])
     rosa = invitation_accept(token=made.token, name="rosa", password=PASSWORD)
     assert password_sign_in(name="rosa", password="wrong") is None

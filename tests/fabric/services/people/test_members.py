@@ -91,7 +91,7 @@ def test_the_last_owner_and_the_local_one_stay(actor):
     assert member_remove(actor=ana, name="ana").tokens == 0
 
 
-def test_who_was_removed_meanwhile_removes_nobody(actor):
+def test_who_was_removed_meanwhile_removes_no_one(actor):
     ana = fresh(member("ana", "owner"))
     member("ben", "owner")
     member_remove(actor=actor, name="ana")

@@ -86,7 +86,7 @@ class Race:
 
 
 def claims(race: Race, fabrics: dict[str, str], _number: int) -> Any:
-    """Everybody claims, then everybody takes over what has lapsed: how many got it, and what the row counts."""
+    """All claim, then all take over what has lapsed: how many got it, and what the row counts."""
     from fabric.models import ReviewAssignment
     from fabric.services.reviews.assignments import Claimed, review_claim
 
@@ -106,7 +106,7 @@ def claims(race: Race, fabrics: dict[str, str], _number: int) -> Any:
 
 
 def nexts(race: Race, fabrics: dict[str, str], _number: int) -> Any:
-    """Everybody asks for the next one: how many got one, how many different ones those are, and how many reviews there were."""
+    """All ask for the next one: how many got one, how many different ones those are, and how many reviews there were."""
     from fabric.models import Review, ReviewAssignment
     from fabric.services.reviews.assignments import review_claim_next
 
@@ -123,7 +123,7 @@ def nexts(race: Race, fabrics: dict[str, str], _number: int) -> Any:
 
 
 def decisions(race: Race, fabrics: dict[str, str], number: int) -> Any:
-    """Everybody answers every review, half of them otherwise: decisions, refusals that name who was first, and runs that went on."""
+    """All answer every review, half of them otherwise: decisions, refusals that name who was first, and runs that went on."""
     from fabric.composition import engine as wiring
     from fabric.models import Event, Review, Run
     from fabric.services.errors import Refused
@@ -152,7 +152,7 @@ def decisions(race: Race, fabrics: dict[str, str], number: int) -> Any:
 
 
 def pairs(race: Race, fabrics: dict[str, str], number: int) -> Any:
-    """Everybody approves where two have to agree, and everybody once more: answers that were recorded each time, approvals, decisions, and whether by two."""
+    """All approve where two have to agree, and all once more: answers that were recorded each time, approvals, decisions, and whether by two."""
     from fabric.composition import engine as wiring
     from fabric.models import Inbox, Review, Run
     from fabric.services.reviews.decisions import DecisionTaken, decide_review

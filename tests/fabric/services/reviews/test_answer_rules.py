@@ -71,7 +71,7 @@ class TestWhoMay:
     def test_those_who_are_not_asked_are_told_who_is(self, decide, actor, item):
         error = refused(decide, item, actor=replace(actor, name="ben", roles=frozenset({"viewer"})))
         assert (error.code, error.field) == ("forbidden", "actor")
-        assert f"item {item.id}: ben is not asked: this is for " in error.message
+        assert f"review {item.id}: ben is not asked: this is for " in error.message
 
     @pytest.mark.parametrize("column", ["barred", "agreed", "proposed_by"])
     def test_what_is_ones_own_is_rejected_and_not_let_pass(self, decide, item, actor, column):
@@ -104,7 +104,7 @@ class TestHighStakes:
         fresh = replace(actor, signed_in_at=now() - 840 * US)
         assert decide(grave, message="Yes.", actor=fresh).created
 
-    def test_a_sign_in_by_anothers_link_is_nobodys(self, decide, actor, grave):
+    def test_a_sign_in_by_anothers_link_is_no_proof(self, decide, actor, grave):
         error = refused(decide, grave, message="Yes.", actor=replace(actor, signed_in_at=now(), behind=("ben",)))
         assert (error.code, error.field) == ("forbidden", "sign_in")
 
@@ -123,13 +123,13 @@ class TestHighStakes:
 
 
 class TestClaims:
-    def test_somebody_elses_hand_refuses_with_who_and_until_when(self, decide, ana, item):
+    def test_another_persons_hand_refuses_with_who_and_until_when(self, decide, ana, item):
         review_claim(actor=ana, review_id=item.id)
         error = refused(decide, item)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "ana has claimed item " in error.message
+        assert "ana has claimed review " in error.message
 
-    def test_a_lease_that_has_lapsed_hinders_nobody(self, decide, ana, item):
+    def test_a_lease_that_has_lapsed_hinders_no_worker(self, decide, ana, item):
         review_claim(actor=ana, review_id=item.id)
         ReviewAssignment.objects.update(lease_until=1)
         assert decide(item).created
@@ -146,7 +146,7 @@ class TestClaims:
         review_release(actor=ana, review_id=item.id, lease=others)
         error = refused(decide, item, assignment_lease=lease)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "you have lost the assignment of item" in error.message
+        assert "you have lost the assignment of review" in error.message
         assert decide(item).created
 
 
@@ -208,7 +208,7 @@ class TestTwo:
         assert caught.value.code == "conflict"
 
 
-def test_an_edit_in_high_stakes_wants_somebody_else(decide, store, nudge, actor):
+def test_an_edit_in_high_stakes_wants_a_second_person(decide, store, nudge, actor):
     source = DOUBTFUL.replace("topology:\n", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:\n", 1)
     (item,) = list_open_reviews(actor, ran(actor, fabric_publish(actor=actor, source=source).name).id)
     content = {**item.content, "edit_of": "payload", "edit_schema": SCHEMA}

@@ -84,11 +84,11 @@ class TestClaiming:
         assert again.assignment.lease_until >= first.assignment.lease_until
         assert len(acts()) == 1
 
-    def test_by_somebody_else_is_refused_with_who_and_until_when(self, actor, ana, item):
+    def test_by_another_person_is_refused_with_who_and_until_when(self, actor, ana, item):
         review_claim(actor=ana, review_id=item.id)
         error = refused(review_claim, actor=actor, review_id=item.id)
         assert (error.code, error.field) == ("conflict", "assignment")
-        assert "ana has claimed item " in error.message
+        assert "ana has claimed review " in error.message
         assert find_assignment(actor, item.id).holder == "ana"
 
     def test_what_has_lapsed_is_taken_over_and_says_from_whom(self, actor, ana, item):
@@ -98,7 +98,7 @@ class TestClaiming:
         assert (taken.assignment.holder, taken.assignment.lease, taken.assignment.taken_from) == ("owner", 2, "ana")
         assert acts() == [("ana", "review_claimed"), ("owner", "review_taken_over")]
 
-    def test_ones_own_that_has_lapsed_is_another_lease_and_taken_from_nobody(self, actor, item):
+    def test_ones_own_that_has_lapsed_is_another_lease_and_taken_from_no_one(self, actor, item):
         review_claim(actor=actor, review_id=item.id)
         lapse(item)
         taken = review_claim(actor=actor, review_id=item.id)
@@ -139,7 +139,7 @@ class TestClaiming:
 
 
 class TestTheNextOne:
-    def test_is_the_one_due_first_that_nobody_has(self, actor, ana, doubtful, item):
+    def test_is_the_one_due_first_without_an_assignment(self, actor, ana, doubtful, item):
         ran(actor, doubtful)
         first, second = list_open_reviews(actor)
         assert review_claim_next(actor=ana).assignment.review_id == first.id
@@ -228,15 +228,15 @@ class TestHandingOn:
         assert handed.lease_until - handed.claimed_at == HANDED_S * US
         assert acts() == [("owner", "review_reassigned")]
 
-    def test_by_an_operator_whoever_has_it(self, actor, ana, item):
+    def test_by_an_operator_despite_its_holder(self, actor, ana, item):
         operator = replace(actor, name="olga", roles=frozenset({"operator"}))
         review_claim(actor=ana, review_id=item.id)
         assert review_reassign(actor=operator, review_id=item.id, to="owner").assignment.holder == "owner"
 
-    def test_what_nobody_had(self, actor, ana, item):
+    def test_an_unclaimed_one(self, actor, ana, item):
         assert review_reassign(actor=actor, review_id=item.id, to="ana").assignment.lease == 1
 
-    def test_not_by_somebody_else(self, ana, ben, item):
+    def test_not_by_another_person(self, ana, ben, item):
         review_claim(actor=ana, review_id=item.id)
         error = refused(review_reassign, actor=ben, review_id=item.id, to="owner")
         assert (error.code, error.field) == ("forbidden", "actor")
@@ -244,7 +244,7 @@ class TestHandingOn:
     @pytest.mark.parametrize(
         ("to", "said"), [("nobody", "there is no member"), ("ben", "ben is not asked"), ("", "there is no member")]
     )
-    def test_not_to_somebody_who_is_not_asked(self, actor, ben, item, to, said):
+    def test_not_to_a_person_who_is_not_asked(self, actor, ben, item, to, said):
         error = refused(review_reassign, actor=actor, review_id=item.id, to=to)
         assert (error.code, error.field) == ("invalid", "to")
         assert said in error.message

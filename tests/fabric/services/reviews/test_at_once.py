@@ -1,4 +1,4 @@
-"""Sixteen people at the same reviews in one moment, on both databases: one holder, one decision, everybody else is told the truth about it."""
+"""Sixteen people at the same reviews in one moment, on both databases: one holder, one decision, all others get the truth about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exporting decisions: everybody their own, owners and auditors all; the audit stream tells of it."""
+"""Exporting decisions: members their own, owners and auditors all; the audit stream tells of it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def untouched(follow_up):
     assert [one.id for one in Run.objects.all()] == [follow_up.run_id]
 
 
-def test_it_waits_for_nobody_and_is_listed_until_it_is_closed(actor, follow_up, close):
+def test_it_waits_for_no_run_and_is_listed_until_it_is_closed(actor, follow_up, close):
     before = run_get(actor, follow_up.run_id)
     assert (list_open_reviews(actor), listed(actor, Tab.OPEN), listed(actor)) == ([], [], [follow_up.id])
     closed = close(note="  Called the provider.\x00 ")
@@ -82,7 +82,7 @@ BAD = {
     "no note": ({"note": ""}, "invalid", "message", "closed with a note"),
     "a blank note": ({"note": " \n\t "}, "invalid", "message", "closed with a note"),
     "a note too long": ({"note": "x" * (NOTE_CHARS_MAX + 1)}, "too_large", "message", "4,001 characters"),
-    "no such item": ({"review_id": "nothing"}, "not_found", "review", "there is no item 'nothing'"),
+    "no such review": ({"review_id": "nothing"}, "not_found", "review", "there is no review 'nothing'"),
 }
 
 
@@ -110,7 +110,7 @@ def test_what_a_run_waits_for_is_answered_and_not_closed(actor, doubtful, store,
 
 def test_of_another_workspace_there_is_none(stranger, follow_up, close, fork):
     for act in (close, fork):
-        with pytest.raises(Refused, match="there is no item") as refusal:
+        with pytest.raises(Refused, match="there is no review") as refusal:
             act(actor=stranger, note="Done.")
         assert refusal.value.code == "not_found"
     assert listed(stranger) == []
@@ -127,14 +127,14 @@ def test_who_holds_another_role_closes_none(actor, follow_up, close, role):
     if role in MAY:
         assert close(actor=one, note="Done.").created
         return
-    with pytest.raises(Refused, match="ben may not close item .* for owner, and for owners and operators") as refusal:
+    with pytest.raises(Refused, match="ben may not close review .* for owner, and for owners and operators") as refusal:
         close(actor=one, note="Done.")
     assert refusal.value.code == "forbidden"
     untouched(follow_up)
 
 
 def test_a_program_s_account_closes_none(actor, follow_up, close):
-    with pytest.raises(Refused, match="may not close item"):
+    with pytest.raises(Refused, match="may not close review"):
         close(actor=replace(actor, kind="service"), note="Done.")
     untouched(follow_up)
 
@@ -153,7 +153,7 @@ class TestWithAFork:
             fork(**({"note": "Again."} | given))
         untouched(follow_up)
 
-    def test_whoever_may_not_start_runs_does_not_by_a_follow_up(self, actor, follow_up, fork, close):
+    def test_a_member_who_may_not_start_runs_does_not_by_a_follow_up(self, actor, follow_up, fork, close):
         Review.objects.update(asked="\nreviewer\n")
         member("ben", "reviewer")
         ben = replace(actor, name="ben", roles=frozenset({"reviewer"}))

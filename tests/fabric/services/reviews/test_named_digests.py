@@ -63,7 +63,7 @@ def test_nothing_passes_without_a_digest(decide, item, verb):
     for given in ("", item.digest[:7]):
         found = refusal(decide, item, verb, digest=given, edited=edited)
         assert (found.code, found.field) == ("invalid", "digest")
-        assert "give the digest of item" in found.message
+        assert "give the digest of review" in found.message
     assert not Inbox.objects.filter(input_id__startswith="decision:").exists()
 
 
@@ -102,7 +102,7 @@ def test_what_changed_since_is_said(decide, actor):
 def test_the_digest_of_another_review_is_told_as_that(decide, actor, paying, item):
     (another,) = list_open_reviews(actor, ran(actor, paying, "Another.", documents=()).id)
     assert (
-        f"that is the digest of item {another.id}, not of item {item.id}"
+        f"that is the digest of review {another.id}, not of review {item.id}"
         in refusal(decide, item, digest=another.digest).message
     )
     assert "nothing was shown under that digest" in refusal(decide, item, digest="ab" * 16).message

@@ -60,9 +60,7 @@ def test_a_terminated_run_is_aborted_and_says_who_and_why(asked, actor):
     run_terminate(**asked, reason="wrong customer")
     run = Following(actor, asked["run_id"]).to_rest()
     assert (run.state, run.reason) == (RunState.ABORTED, "terminated by owner: wrong customer")
-    assert run_terminate(**asked, reason="wrong customer") is False, (
-        "asked again by somebody who did not get the answer"
-    )
+    assert run_terminate(**asked, reason="wrong customer") is False, "asked again after a lost answer"
     assert inputs(asked["run_id"]) == ["terminate"]
 
 
@@ -76,7 +74,7 @@ def test_a_run_that_has_ended_is_not_taken_hold_of(act, store, nudge, actor, sma
 
 
 @pytest.mark.parametrize("act", [run_pause, run_resume, lambda **asked: run_terminate(**asked, reason="x")])
-def test_nobody_takes_hold_of_a_run_of_another_workspace(act, asked, stranger):
+def test_no_one_takes_hold_of_a_run_of_another_workspace(act, asked, stranger):
     with pytest.raises(Refused) as caught:
         act(**asked | {"actor": stranger})
     assert caught.value.code == "not_found"

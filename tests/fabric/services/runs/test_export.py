@@ -223,7 +223,7 @@ def test_whatever_is_changed_shows(export, decided, tmp_path):
         assert all(line.startswith("WRONG: ") for line in said.splitlines())
 
 
-def test_a_bundle_signed_by_somebody_else_shows_by_the_key(actor, decided, signer, tmp_path):
+def test_a_bundle_signed_by_another_key_shows_by_the_key(actor, decided, signer, tmp_path):
     forged = read_signer(tmp_path, "11" * 32)
     folder = run_export(actor=actor, run_id=decided.id, to=tmp_path / "forged", signer=forged)
     assert verify(folder)[0] == 0

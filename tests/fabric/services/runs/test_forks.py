@@ -131,7 +131,7 @@ def test_an_event_that_cannot_be_forked_is_named(ports, origin, seq, said):
         run_fork(**ports, run_id=origin.id, seq=origin.last_seq if seq is None else seq)
 
 
-def test_nobody_forks_a_run_of_another_workspace(ports, origin, stranger):
+def test_no_member_forks_a_run_of_another_workspace(ports, origin, stranger):
     with pytest.raises(Refused) as caught:
         run_fork(**ports | {"actor": stranger}, run_id=origin.id, seq=1)
     assert caught.value.code == "not_found"

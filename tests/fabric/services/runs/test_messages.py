@@ -89,7 +89,7 @@ def test_a_text_is_neither_empty_nor_too_long(asked, text, said):
     assert run_say(**asked, text="x" * MESSAGE_CHARS_MAX) is True
 
 
-def test_runs_that_nobody_speaks_in_are_told_nothing(asked, actor, stranger, small):
+def test_runs_without_a_conversation_are_told_nothing(asked, actor, stranger, small):
     supervised = {**asked, "run_id": run_start(**_ports(asked), fabric=small, text="Why?").run_id}
     assert not takes_turns(run_get(actor, supervised["run_id"]))
     code, _, said = refused(**supervised, text="Hello?")
@@ -111,7 +111,7 @@ def test_who_may_not_take_hold_of_runs_may_not_speak_in_them(asked):
     assert refused(**{**asked, "actor": viewer}, text="Hello?")[0] == "forbidden"
 
 
-def test_whoever_speaks_next_has_read_it_and_the_run_says_who_said_it(asked, actor):
+def test_the_next_speaker_has_read_it_and_the_run_says_who_said_it(asked, actor):
     run_say(**asked, text="Mind the VAT.", start_key="one")
     run = run_get(actor, asked["run_id"])
     (sent,), earlier = find_messages(actor, run, run_story(actor, run.id))

@@ -143,7 +143,7 @@ def test_what_differs_is_said_and_put_right_once(actor, waiting):
     ]
 
 
-def test_a_run_that_somebody_owns_is_left_alone(actor, waiting):
+def test_a_run_that_a_worker_owns_is_left_alone(actor, waiting):
     Run.objects.filter(id=waiting.id).update(tokens=7, incarnation="worker-1")
     found = projections_rebuild(actor=actor, run_id=waiting.id)
     assert (found.result, found.says) == ("owned", ("it is owned by worker worker-1, which keeps its row itself",))

@@ -252,7 +252,7 @@ def test_a_run_that_has_ended_cannot_be_cancelled(store, nudge, actor, small):
     assert caught.value.code == "conflict"
 
 
-def test_nobody_cancels_a_run_of_another_workspace(start, store, nudge, stranger):
+def test_no_member_cancels_a_run_of_another_workspace(start, store, nudge, stranger):
     run_id = start().run_id
     for wrong in (run_id, "nothing", "\0"):
         with pytest.raises(Refused) as caught:

@@ -48,7 +48,7 @@ def test_two_who_set_it_at_once_are_one_after_the_other(actor):
 
 
 @pytest.mark.parametrize("role", sorted(set(Role) - {Role.OWNER}))
-def test_nobody_but_an_owner_sets_it(actor, role):
+def test_only_an_owner_sets_it(actor, role):
     other = Actor(name="u", workspace_id=actor.workspace_id, roles=frozenset({role}), signed_in_at=actor.signed_in_at)
     found = refused(policy_set, actor=other, policy=HOSTS, expect=0)
     assert (found.code, found.message) == ("forbidden", "u may not set the workspace's policy: that is for owner")

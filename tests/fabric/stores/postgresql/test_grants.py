@@ -47,7 +47,7 @@ def until_one_waits(shared):
     """Returns when a session of this database waits for a lock; fails when none ever does."""
     give_up = time.monotonic() + 20
     while not shared.journal.ask(WAITING)[0][0]:
-        assert time.monotonic() < give_up, "nobody waits for a lock"
+        assert time.monotonic() < give_up, "no thread waits for a lock"
 
 
 def beside(call, *given):

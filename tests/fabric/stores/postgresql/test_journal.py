@@ -70,7 +70,7 @@ def test_creation_and_claim_have_their_statements(postgresql_world):
     assert spent(store) == (4, 6), "heartbeats are not counted"
 
 
-def test_a_row_that_somebody_holds_makes_the_flush_busy_soon(postgresql_world):
+def test_a_locked_row_makes_the_flush_busy_soon(postgresql_world):
     world = postgresql_world
     (journal,) = owned(world)
     with psycopg.connect(world.dsn) as other:

@@ -71,7 +71,7 @@ def test_no_race_spends_past_a_key(shared_postgresql):
     assert [error for one in racers for error in one.failed] == []
     assert above == 0
     spent = sum(one.cost for one in racers)
-    assert sum(one.refused for one in racers) > 0, "nobody came to the cap"
+    assert sum(one.refused for one in racers) > 0, "no thread reached the cap"
     for scope in SCOPES:
         assert shared.stands(scope) == (spent, 0, 0)
     assert spent <= KEY.day_usd_micros

@@ -15,7 +15,7 @@ from fabric.stores.errors import RowRefused
 from fabric.stores.sqlite.journal import PAUSE_S, SqliteStore
 from tests.fabric.stores.journal_worlds import Journal, columns, new_run
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 def owned(store, runs=1):
@@ -45,7 +45,7 @@ def test_what_was_committed_is_on_the_disk(sqlite_world):
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_everybody_else_is_retired_by_the_holder_of_the_directory(sqlite_world):
+def test_other_processes_are_retired_by_the_holder_of_the_directory(sqlite_world):
     store = sqlite_world.store
     owned(store, 2)
     store.register("host-2", lease_s=3600)
@@ -86,7 +86,7 @@ def unprivileged():
     """As a user whom permissions bind, even where the tests run as root."""
     root = os.geteuid() == 0
     if root:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED)
     try:
         yield
     finally:

@@ -103,7 +103,7 @@ def test_sqlite_on_a_full_disk(small_disk, sqlite_template):
     store.close()
 
 
-# -- for everybody: a file that may not grow ---------------------------------------------------------------------------
+# -- for every user: a file that may not grow --------------------------------------------------------------------------
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def test_what_follows_a_refused_batch_is_refused_too(store, writer):
 def test_a_held_row_waits_alone_and_is_written_in_the_end(store, writer):
     outcomes = Outcomes()
     journals = owned(store, 4)
-    store.refused[journals[2].run_id] = StoreBusy("somebody holds the row")
+    store.refused[journals[2].run_id] = StoreBusy("another process holds the row")
     hold(store, writer, journals[0], outcomes)
     for journal in journals[1:]:
         writer.submit(journal.batch(), outcomes.of(journal.run_id))
@@ -177,7 +177,7 @@ class Usurped(Gate):
 
 
 @pytest.mark.parametrize("fate", ["lost", "landed"])
-def test_a_run_that_went_to_somebody_else_meanwhile_is_let_go(fate):
+def test_a_run_that_went_to_another_worker_meanwhile_is_let_go(fate):
     store = Usurped()
     outcomes = Outcomes()
     (journal,) = owned(store, 1)

@@ -23,7 +23,7 @@ def test_what_came_during_a_flush_goes_in_the_next_one_together(store, writer, t
     assert told.messages == [{journals[0].run_id: 1}, {journal.run_id: 2 for journal in journals[1:]}], "once a flush"
 
 
-def test_a_lone_batch_waits_for_nobody(store, writer):
+def test_a_lone_batch_does_not_wait(store, writer):
     outcomes = Outcomes()
     (journal,) = owned(store, 1)
     for _ in range(3):

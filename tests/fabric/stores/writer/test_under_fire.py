@@ -100,7 +100,7 @@ def held(dsn, run_id):
 
 
 @pytest.mark.postgresql
-def test_a_row_that_somebody_holds_waits_alone(postgresql_world):
+def test_a_locked_row_waits_alone(postgresql_world):
     store = postgresql_world.store
     journals = owned(store, 8)
     with Pen(store) as pen:
@@ -144,7 +144,7 @@ def test_a_statement_that_takes_too_long_is_given_up_and_its_run_waits_alone(pos
     stands(store, journals)
 
 
-def test_a_file_that_somebody_holds_is_waited_for(sqlite_world):
+def test_a_locked_file_is_waited_for(sqlite_world):
     store = SqliteStore(sqlite_world.path, busy_s=0.05)
     sqlite_world.stores.append(store)
     journals = owned(store, 4)

@@ -225,7 +225,7 @@ def test_a_page_to_sign_in_is_no_result(kind, method):
     assert found.result is None
 
 
-def test_nobody_knows_what_became_of_a_call_that_a_page_answers():
+def test_the_outcome_is_unknown_of_a_call_that_a_page_answers():
     found = act(step(WELCOME, "text/html"), effect="mutating")
     assert 'with a web page ("Welcome") where data is expected' in found.error
     assert found.outcome is Outcome.UNKNOWN

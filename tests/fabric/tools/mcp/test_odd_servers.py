@@ -174,7 +174,7 @@ def test_an_odd_greeting_is_taken(greeting):
 
 
 @pytest.mark.parametrize("version", ["2020-01-01", "1.0", ""])
-def test_a_protocol_that_nobody_speaks_is_one_sentence(version):
+def test_a_unknown_protocol_is_one_sentence(version):
     found = one("act", server=program(SAYING.replace("2025-06-18", version)))
     assert (found.cause, found.outcome) == (Cause.MALFORMED_ANSWER, Outcome.REJECTED)
     assert f"Unsupported protocol version from the server: {version}" in found.message

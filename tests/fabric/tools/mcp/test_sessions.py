@@ -189,7 +189,7 @@ def test_a_server_that_knows_no_session_at_all_is_asked_twice_and_no_more():
     assert calls(endpoint) == ["s1", "s2"]
 
 
-def test_an_answer_that_broke_off_and_whose_rest_nobody_knows_any_more_is_not_asked_for_again():
+def test_an_answer_that_broke_off_and_whose_rest_is_unknown_is_not_asked_for_again():
     server = Forgetful(with_text(404, ""))
 
     def script(received):

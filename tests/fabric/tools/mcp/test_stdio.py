@@ -37,7 +37,7 @@ def test_a_text_is_the_result():
     assert one("echo", {"text": "hello"}).result == "hello"
 
 
-def test_an_error_of_the_tool_is_told_to_the_model_and_nobody_knows_whether_it_was_done():
+def test_an_error_of_the_tool_is_told_to_the_model_and_its_effect_is_unknown():
     found = one("fail")
     assert isinstance(found, ToolFinished)
     assert "the printer is on fire" in found.error

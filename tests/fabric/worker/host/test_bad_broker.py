@@ -147,7 +147,7 @@ def watched(request, tmp_path, sqlite_template):
     made.close()
 
 
-def test_a_start_that_nobody_is_told_of_is_claimed_by_the_next_sweep(watched):
+def test_a_start_without_a_nudge_is_claimed_by_the_next_sweep(watched):
     """Counted in sweeps: the one under way when the run was inserted, and the one after it."""
     watched.host(watched.agents(), sweep_s=SWEEP_S)
     looks: SimpleQueue[list[str]] = watched.store.claims

@@ -53,7 +53,7 @@ def test_what_was_not_sent_goes_out_from_the_next_owner_once(site):
     assert all(one.intended for one in agents.ledger)
 
 
-def test_a_run_that_another_took_meanwhile_is_let_go_of_without_a_word_to_anybody(site):
+def test_a_run_that_another_took_meanwhile_is_let_go_of_without_a_word(site):
     host, agents, run_id, parked = planning(site)
     site.elapsed.s += LEASE_S
     site.store.retire(host.lease.name)

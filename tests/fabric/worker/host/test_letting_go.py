@@ -29,7 +29,7 @@ def site():
     made.close()
 
 
-def test_a_damaged_journal_stops_nobody_else_and_nothing_is_done_on_its_word(site, caplog):
+def test_a_damaged_journal_stops_no_other_run_and_nothing_is_done_on_its_word(site, caplog):
     agents = site.agents(doubtful)
     host = site.host(agents, hold_s=0.01)
     run_id = site.create()
@@ -186,7 +186,7 @@ def test_a_database_that_is_away_ends_no_loop(site):
     assert host.counters.faults == 0
 
 
-def test_nor_does_an_error_that_nobody_thought_of(site, monkeypatch):
+def test_nor_does_an_unforeseen_error(site, monkeypatch):
     agents = site.agents()
     host = site.host(agents, sweep_s=0.01)
     claim, raised = site.store.claim, threading.Event()

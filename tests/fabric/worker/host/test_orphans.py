@@ -84,7 +84,7 @@ def test_orphans_that_the_store_does_not_give_are_asked_for_together_with_the_ne
     for one in ("a", "b"):
         orphans.note_not_given(one)
     orphans.compare(["b"], {}.__contains__, 40)
-    assert orphans.due(40) == ("b",), "the other is somebody else's by now, or has ended"
+    assert orphans.due(40) == ("b",), "the other is another worker's by now, or has ended"
 
 
 class Unheard(Deaf):

@@ -89,7 +89,7 @@ def test_a_run_whose_journal_is_damaged_is_quarantined_at_once_and_can_be_reject
     assert host.owned == {}
 
 
-def test_what_nobody_can_read_does_not_have_a_quarantined_run_claimed_again_and_again(site):
+def test_unreadable_input_does_not_have_a_quarantined_run_claimed_again_and_again(site):
     site.faults[REVISION] = "the revision is of a later version"
     host = site.host(site.agents(), hold_s=0.01)
     run_id = site.create()
@@ -107,7 +107,7 @@ def test_what_nobody_can_read_does_not_have_a_quarantined_run_claimed_again_and_
     assert site.facts(run_id, "input_ignored")[-1]["reason"] == "it cannot be read"
 
 
-def test_what_a_newer_program_reads_is_left_to_it_and_wakes_nobody_here(site):
+def test_what_a_newer_program_reads_is_left_to_it_and_wakes_no_worker_here(site):
     site.faults[REVISION] = "the revision is of a later version"
     host = site.host(site.agents(), hold_s=0.01)
     run_id = site.create()

@@ -263,7 +263,7 @@ def test_timers_of_runs_that_have_gone_do_not_pile_up(watched):
     assert len(host.hosting.timers) <= 256
 
 
-def test_a_sweep_finds_what_nobody_offered(site):
+def test_a_sweep_finds_runs_without_a_nudge(site):
     agents = site.agents()
     site.host(agents, sweep_s=0.05)
     run_id = site.create()

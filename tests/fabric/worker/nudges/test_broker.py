@@ -1,4 +1,4 @@
-"""A broker that is away must not be waited for by everybody."""
+"""A broker that is away must not delay all threads."""
 
 import logging
 import threading
@@ -31,7 +31,7 @@ class Broker:
     def send(self, run_id):
         self.asked.append(run_id)
         if self.away:
-            raise ConnectionRefusedError("nobody listens")
+            raise ConnectionRefusedError("no one listens")
         self.taken.append(run_id)
 
 
@@ -93,7 +93,7 @@ def test_while_one_caller_tries_again_the_others_do_not_wait_with_it():
         if run_id != "first":
             trying.set()
             assert go_on.wait(WAIT_S)
-        raise ConnectionRefusedError("nobody listens")
+        raise ConnectionRefusedError("no one listens")
 
     nudge = BrokerNudge(local, send, hand)
     nudge.wake("first")
@@ -116,7 +116,7 @@ def test_it_is_said_once_how_runs_are_found_now(caplog):
             nudge.wake("a")
             hand.s += SKIP_S
     assert [record.getMessage() for record in caplog.records] == [
-        "the broker does not take wake-ups, runs are found by looking every few seconds: nobody listens"
+        "the broker does not take wake-ups, runs are found by looking every few seconds: no one listens"
     ]
 
 

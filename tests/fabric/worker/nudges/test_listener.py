@@ -71,7 +71,7 @@ def test_a_process_hears_another(nudge, listening, data):
     assert heard.get(timeout=WAIT_S) == ReceivedNudge("told", {"run-1": 3})
 
 
-def test_nobody_listening_is_no_error_and_leaves_nothing_behind(nudge, data):
+def test_no_listener_is_no_error_and_leaves_nothing_behind(nudge, data):
     nudge.wake("run-1")
     stale = socket_directory(data) / "wake.1.1"
     gone = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -82,7 +82,7 @@ def test_nobody_listening_is_no_error_and_leaves_nothing_behind(nudge, data):
     assert not stale.exists()
 
 
-def test_a_listener_that_does_not_read_loses_nudges_and_holds_up_nobody(nudge, data):
+def test_a_listener_that_does_not_read_loses_nudges_and_delays_no_one(nudge, data):
     heard: SimpleQueue[ReceivedNudge] = SimpleQueue()
     stuck = threading.Event()
 

@@ -101,7 +101,7 @@ child.wait()
         process.stdin.close()  # The child reads its end.
 
 
-def test_looking_keeps_nobody_from_looking_and_from_taking_it_only_for_a_moment(tmp_path):
+def test_looking_keeps_no_one_from_looking_and_from_taking_it_only_for_a_moment(tmp_path):
     looker = EngineLock(tmp_path)._open()
     fcntl.flock(looker, fcntl.LOCK_SH)  # Another process looks at just this moment...
     assert not EngineLock(tmp_path).held_elsewhere()

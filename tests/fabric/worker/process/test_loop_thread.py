@@ -78,7 +78,7 @@ def test_what_came_while_it_was_busy_is_one_turn_in_order(loop, owner):
     assert owner.next() == [(n,) for n in range(100)]
 
 
-def test_no_message_is_lost_or_told_twice_whoever_puts_it(loop, owner):
+def test_no_message_is_lost_or_told_twice_from_any_sender(loop, owner):
     loop.start()
     owner.next()
     putting = [threading.Thread(target=lambda n=n: [loop.put((n, i)) for i in range(2_000)]) for n in range(4)]

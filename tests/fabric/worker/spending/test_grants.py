@@ -292,7 +292,7 @@ class Failing:
             if failure == "after":
                 raise StoreUnavailable("away", unknown=True)
             if failure == "odd":
-                raise RuntimeError("nobody thought of this")
+                raise RuntimeError("unforeseen")
             return found
 
         return tried

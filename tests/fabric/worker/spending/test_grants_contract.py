@@ -273,7 +273,7 @@ def test_what_others_hold_and_have_not_reserved_is_asked_back(capped):
 # -- the reaper --------------------------------------------------------------------------------------------------------
 
 
-def test_the_grants_of_the_dead_are_settled_and_nobody_elses(capped):
+def test_the_grants_of_the_dead_are_settled_and_no_others(capped):
     take(capped, "grant-1")
     take(capped, "grant-2", by="host-2")
     capped.grants.reserve([entries(reserving("grant-1", 60)), entries(reserving("grant-2", 60, run="run-2"))])

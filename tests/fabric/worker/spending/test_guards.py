@@ -137,7 +137,7 @@ def test_a_row_is_shown_for_a_second_and_kept_fresh_while_it_is_used(process):
     assert process.guards.row(*KEY).state == "open"
 
 
-def test_a_row_that_nobody_uses_is_looked_at_no_more(process):
+def test_a_unused_row_is_looked_at_no_more(process):
     process.guards.row(*KEY)
     for _ in range(40):
         process.turn()
@@ -201,7 +201,7 @@ def test_what_is_asked_while_the_database_is_away_is_asked_again_and_an_odd_fail
     assert process.answers == []
     process.turn()
     assert process.answers == [True]
-    process.store.failures = [RuntimeError("nobody thought of this")]
+    process.store.failures = [RuntimeError("unforeseen")]
     process.guards.give_up(seen, "nobody")
     process.turn()
     assert process.seen().state == "open"
@@ -294,7 +294,7 @@ def test_first_attempts_earn_in_memory_and_a_retry_takes_with_what_was_earned():
     assert desk.earned == [[TokenAsk("fabric:b", 10_000, 100)]]
 
 
-def test_a_process_that_never_retried_tells_nobody_what_it_earned():
+def test_a_process_that_never_retried_reports_no_earned_tokens():
     desk = Asked()
     tokens = RetryTokens(desk)
     tokens.first_attempt("fabric:b", size=10_000, earns=100)
@@ -376,7 +376,7 @@ def test_a_row_in_memory_is_as_old_as_it_is_now(process):
     assert process.guards.row(*KEY).asked_at == looked_at + round(0.4 * SECOND)
 
 
-def test_whoever_looks_after_a_change_was_asked_for_sees_it(process):
+def test_a_reader_who_looks_after_a_change_was_asked_for_sees_it(process):
     seen = process.seen()
     process.guards.change(seen, "open", process.answers.append)
     assert process.guards.row(*KEY) is None

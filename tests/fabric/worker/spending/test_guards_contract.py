@@ -230,7 +230,7 @@ def test_as_many_permits_are_out_as_may_be_and_not_one_more(shared, most):
     change(shared, 0, "half_open")
     assert [permit(shared, 1, f"p{n}", most=most) for n in range(most + 1)] == [True] * most + [False]
     assert set(row(shared).permits) == {f"p{n}" for n in range(most)}
-    assert not permit(shared, 1, "p0", most=most + 1), "whoever has one gets no second"
+    assert not permit(shared, 1, "p0", most=most + 1), "the holder of one gets no second"
     assert give_up(shared, "p1")
     assert not give_up(shared, "p1")
     assert permit(shared, 1, "heir", most=most)

@@ -41,7 +41,7 @@ def test_an_instant_stays_where_it_is_however_late_it_is_told(process):
     assert left_s(process.store._real.guards([KEY])[0]) == pytest.approx(79.1)
 
 
-def test_before_a_change_everybody_can_see_how_long_the_endpoint_wants_to_be_left_alone(process):
+def test_before_a_change_each_member_can_see_how_long_the_endpoint_wants_to_be_left_alone(process):
     process.turn()
     seen = process.seen()
     process.guards.count(failed())

@@ -15,7 +15,7 @@ def left_s(shared):
     return (found.counts["retry_at"] - found.asked_at) / US
 
 
-def test_of_instants_the_latest_counts_whoever_told_it_and_in_whatever_generation(shared):
+def test_of_instants_the_latest_counts_from_any_process_and_generation(shared):
     shared.guards.tell([until(100), counted("failed", 3)])
     assert 99 < left_s(shared) <= 100
     shared.another_guards().tell([until(900), until(20)])
@@ -42,7 +42,7 @@ def test_an_instant_is_forgotten_in_the_rows_own_generation_alone(shared):
     assert 9 < left_s(shared) <= 10, "it begins anew"
 
 
-def test_until_an_instant_nobody_gets_a_permit_and_from_then_on_somebody_does(shared):
+def test_until_an_instant_no_call_gets_a_permit_and_from_then_on_one_does(shared):
     change(shared, 0, "half_open")
     shared.guards.tell([until(50, generation=1)])
     shared.guards.guards([KEY])

@@ -110,7 +110,7 @@ def test_what_one_host_was_told_to_wait_every_host_waits(site):
     assert one.cooldown_s == 0.05
 
 
-def test_a_probe_that_is_told_to_wait_keeps_everybody_waiting(site):
+def test_a_probe_that_is_told_to_wait_keeps_all_calls_waiting(site):
     site.spec = policy(budget=RICH, breakers=[{"preset": "rate_limit", "cooldown_s": 0.05}])
     (one,) = site.spec.policy.breakers
     half = Standing(state="half_open", trips=1, signal="rate_limit", failures=3, threshold=3.0)
@@ -317,7 +317,7 @@ def test_without_a_store_no_call_is_refused(site):
     assert "fabric-guards" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_policy_without_breakers_whose_rate_nobody_learns_asks_nothing(site):
+def test_a_policy_without_breakers_whose_rate_is_not_learned_asks_nothing(site):
     site.spec = policy(budget=RICH, breakers=[], cost_velocity={"times_usual": 0})
     host = site.host(site.agents())
     run = site.create()

@@ -103,7 +103,7 @@ def test_a_cap_without_a_store_is_refused(site):
     host.stop()
 
 
-def test_a_retry_without_a_store_is_refused_and_says_that_nobody_could_be_asked(site):
+def test_a_retry_without_a_store_is_refused_and_says_that_no_store_could_be_asked(site):
     site.shared = site.tokens = None
     site.spec = policy(budget={"run_usd_micros": RICH})
     host = site.host(site.agents(overloaded_once))

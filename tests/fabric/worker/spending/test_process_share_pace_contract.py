@@ -153,7 +153,7 @@ def test_a_minute_later_the_burst_is_over(hour):
     assert not isinstance(Process(hour).passes(), TooFast)
 
 
-def test_an_hour_that_nobody_set_is_judged_by_the_policys_cap(shared):
+def test_an_hour_without_a_setting_is_judged_by_the_policys_cap(shared):
     Process(shared).calls(*[4_000] * 5)
     assert isinstance(Process(shared).passes(), TooFast)
 

@@ -105,7 +105,7 @@ def test_a_shipped_one_stays_as_it_is(actor):
         )
 
 
-def test_somebody_else_s_is_changed_by_operators_only(actor, mine, vera):
+def test_another_members_is_changed_by_operators_only(actor, mine, vera):
     for act, more in ((scenario_change, {"source": source()}), (scenario_delete, {})):
         assert refused(act, actor=vera, name="mine", version=1, **more).code == "forbidden"
     theirs = scenario_save(actor=vera, source=source("hers"))

@@ -131,7 +131,7 @@ def test_without_a_failure_the_scripted_agents_answer_and_what_cannot_be_read_is
         assert "are no drill's" in failed.message
 
 
-def test_the_provider_of_drills_is_no_fabrics_whoever_asks():
+def test_the_provider_of_drills_is_no_fabrics_for_any_caller():
     for providers in ((), ("scripted", "drill")):
         where = InstallationFacts(Gate(), providers=frozenset(providers))
         [problem] = publication_problems(

@@ -173,7 +173,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, arguments, sentence
 
 
 @pytest.mark.django_db
-def test_a_name_that_is_nobody_s_says_which_there_are():
+def test_a_unknown_name_says_which_there_are():
     samples_publish(actor=owner_actor())
     code, _, err = drill("research-dsk")
     assert code == 2

@@ -129,7 +129,7 @@ def test_no_worker_ever_takes_one(actor, one):
     assert not Inbox.objects.filter(consumed_seq__isnull=True).exists()
 
 
-def test_a_run_that_its_world_left_unfinished_is_kept_and_wakes_nobody(actor):
+def test_a_run_that_its_world_left_unfinished_is_kept_and_wakes_no_worker(actor):
     names = WorldNames("d", drills_workspace_ensure(actor.workspace_id))
     told = drill_told(drilled(), *ONE, names=names)
     row = next(iter(told.world.store.tables.runs.values()))
@@ -301,7 +301,7 @@ def test_checkpoints_of_the_workspace_of_drills_reach_its_stream_and_no_run(acto
     assert (body.runs, body.stream.seq > 0) == ((), True)
 
 
-def test_nobody_is_told_of_what_happens_in_drills(actor, small):
+def test_drills_send_no_notifications(actor, small):
     asked(actor, "all", seed=4)
     told = Event.objects.filter(kind__in=EVENTS)
     assert told.exists()

@@ -164,7 +164,7 @@ def test_what_is_due_is_asked_for_once_in_the_name_of_who_made_it(actor, olga, s
     woken = []
     assert schedules_wait()
     assert schedules_ask(lambda: woken.append(Drill.objects.count())) == 1
-    assert woken == [24], "the rows are there when somebody is woken"
+    assert woken == [24], "the rows are there when a worker is woken"
     assert schedules_ask() == 0, "what was missed is caught up with once"
     assert set(Drill.objects.values_list("asked_by", "via", "reason", "mode")) == {
         ("olga", f"schedule:{one.id}", "Each night.", "virtual")

@@ -190,13 +190,13 @@ def test_it_is_audited(actor, draft):
     }  # fmt: skip
 
 
-def test_whoever_was_woken_finds_the_rows(actor, draft):
+def test_a_woken_worker_finds_the_rows(actor, draft):
     woken: list[int] = []
     ask(actor, draft, (ONE, TWO), wake=lambda: woken.append(Drill.objects.count()))
     assert woken == [2]
 
 
-def test_nobody_of_another_workspace_sees_them(actor, draft, stranger):
+def test_no_member_of_another_workspace_sees_them(actor, draft, stranger):
     asked = ask(actor, draft)
     with pytest.raises(Refused, match="there is no drill"):
         drill_get(stranger, asked.drills[0])

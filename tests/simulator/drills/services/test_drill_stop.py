@@ -72,7 +72,7 @@ def test_it_is_pulled_once_and_the_second_is_told_who_was_first(actor):
     assert AuditLine.objects.filter(kind__startswith="drill_stop").count() == 2
 
 
-def test_whoever_asks_for_drills_asks_the_drill_stop_first():
+def test_a_request_for_drills_asks_the_drill_stop_first():
     """In the transaction that inserts them: each module that tells the audit stream of drills that were asked for."""
     sources = {path: path.read_text() for path in (settings.BASE_DIR / "simulator").rglob("*.py")}
     asking = {path.name for path, source in sources.items() if "Act.DRILLS_ASKED" in source}

@@ -52,7 +52,7 @@ def test_all_24_are_asked_for_and_wait_in_their_order(actor, small):
     found = asked(
         actor, cells="all", seed=7, reason=" before the release ", wake=lambda: woken.append(Drill.objects.count())
     )
-    assert woken == [24], "the rows are there when somebody is woken"
+    assert woken == [24], "the rows are there when a worker is woken"
     rows = Drill.objects.order_by("place")
     assert tuple((row.failure, row.tier) for row in rows) == CELLS
     assert {(row.seed, row.number, row.asked_by, row.reason, row.mode) for row in rows} == {

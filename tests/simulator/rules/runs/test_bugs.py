@@ -66,10 +66,10 @@ FOUND_BY = {
     "asked_attempt_comes_again": {"answers_go_out_once"},
     # Who answers.
     "roles_unchecked": {"answers_by_right"},
-    "roles_believed": {"answers_by_right", "nobodys_own"},
-    "own_approval_counts": {"nobodys_own"},
-    "own_edit_counts": {"nobodys_own"},
-    "one_of_two_is_enough": {"nobodys_own"},
+    "roles_believed": {"answers_by_right", "no_own_approval"},
+    "own_approval_counts": {"no_own_approval"},
+    "own_edit_counts": {"no_own_approval"},
+    "one_of_two_is_enough": {"no_own_approval"},
     "orders_are_followed": {"no_result_gives_orders"},
     # Memories.
     "memory_not_restored": {"memory_restored", "memory_is_what_was_written"},
@@ -125,7 +125,7 @@ FOUND_BY = {
     "closed_grant_reserved": {"budgets_add_up", "grants_are_not_overdrawn"},
     "reservation_left_out": {"journal_and_budgets_agree"},
     "unknown_settled_free": {"unknown_is_worst"},
-    "retry_asks_nobody": {"retries_take_shared_tokens"},
+    "retry_skips_shared_buckets": {"retries_take_shared_tokens"},
     "retry_token_for_nothing": {"buckets_are_kept", "retries_take_shared_tokens", "decision_derives"},
     "credit_without_pause": {"credit_once_a_second"},
     "grant_spent_twice": {"grants_are_not_overdrawn"},
@@ -382,7 +382,7 @@ def test_a_planted_bug_is_found(plant):
     [
         ("errors_pass", "decision_derives", "errors_in_bounds"),
         ("fallback_unapproved", "decision_derives", "fallbacks_are_allowed"),
-        ("children_share_keys", "way_back_before_effect", "nobody_else_has_the_key"),
+        ("children_share_keys", "way_back_before_effect", "keys_are_unique"),
     ],
 )
 def test_what_another_one_finds_first_its_own_invariant_finds_too(plant, first, invariant, monkeypatch):

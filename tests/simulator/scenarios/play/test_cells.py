@@ -114,7 +114,7 @@ def test_a_session_without_room_for_the_new_cap_leaves_the_review_to_expire(time
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_no_seed_gives_the_workspace_of_a_drill_a_cap_that_nobody_set(seed):
+def test_no_seed_gives_the_workspace_of_a_drill_a_cap_that_was_not_set(seed):
     """The overrun of one run is not left in the way of the next."""
     cell = drill(drilled(), FailureType.COST_OVERRUN, BATCH, seed=seed)
     assert (cell.verdict, cell.why) == ("pass", "")

@@ -123,7 +123,7 @@ def test_a_monitor_that_sees_nothing_deviates(monkeypatch):
         )
 
 
-def test_hops_that_nobody_counts_break_a_promise_of_the_engine():
+def test_uncounted_hops_break_a_promise_of_the_engine():
     with SPEAKER_PLANTS["hops_unbounded"]():
         found = play(peers(), find_shipped(NEWS), Tier.BATCH)
     assert found.verdict == "error"
@@ -152,7 +152,7 @@ def test_what_something_else_ends_first_is_not_known():
 
 
 @pytest.mark.parametrize("name", [TO_AND_FRO, ROUND, NEWS])
-def test_where_nobody_hands_over_one_sentence_says_why_it_does_not_apply(name):
+def test_without_hand_overs_one_sentence_says_why_it_does_not_apply(name):
     with pytest.raises(FaultRefused) as caught:
         play(default_table(), find_shipped(name), Tier.BATCH)
     assert [str(problem) for problem in caught.value.problems] == [

@@ -112,7 +112,7 @@ def going_on(limits: dict[str, int | str]) -> FabricSpec:
     ("limits", "visits"),
     [({}, 10), ({"visits_preset": "fabro"}, 10), ({"max_node_visits": 3}, 3), ({"max_node_visits": 12}, 12)],
 )
-def test_a_dry_run_visits_a_node_ten_times_where_nobody_says_how_often(limits, visits):
+def test_a_dry_run_visits_a_node_ten_times_by_default(limits, visits):
     found = preview(going_on(limits), find_shipped("answer-empty"), Tier.BATCH)
     assert found.model_calls == visits
     assert found.state == "aborted"

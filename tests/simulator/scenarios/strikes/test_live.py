@@ -83,7 +83,7 @@ def test_every_fault_that_can_be_live_strikes_a_call(name):
         assert isinstance(said, ModelReplied)
 
 
-def test_who_is_in_a_circle_hands_on_to_whom_the_fabric_s_rules_lead_it_and_nobody_else_does():
+def test_who_is_in_a_circle_hands_on_to_whom_the_fabric_s_rules_lead_it_and_no_one_else_does():
     asking = Asking(one("handoff_cycle_of_3"), spec=peers(4))
     hands = [asking.ask(**met("handoff_cycle_of_3"), agent=name).calls for name in "abcd"]
     assert [[call.args["to"] for call in calls] for calls in hands] == [["b"], ["c"], ["a"], []]

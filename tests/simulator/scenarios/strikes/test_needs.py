@@ -51,7 +51,7 @@ def test_every_scenario_and_every_fault_strikes_in_every_fabric_and_breaks_nothi
         spec, _ = equip_fabric(fabrics()[fabric], disturbances)
         injection = Injection(disturbances, spec)
         if is_about(disturbances) and explain_no_circle(spec, disturbances[0].parameters.peers):
-            assert len(injection.absent()) == 1, "it is said that nobody hands over"
+            assert len(injection.absent()) == 1, "the message says that no agent hands over"
             continue
         assert injection.absent() == []
         world = drive(spec, tiers[number % len(tiers)], seed=1, disturbed=injection.disturb)
@@ -107,7 +107,7 @@ def test_what_a_fabric_has_is_not_given_again():
 VALUES: dict[str, dict[str, Any]] = {"outage": {"to_s": 5}, "crash": {"at_effect": 1}}
 
 
-def test_every_fault_that_needs_somebody_or_something_says_so():
+def test_every_fault_that_needs_an_agent_or_a_tool_says_so():
     needs = {*ROLES, *ARMED, "handoff_cycle", "handoff_cycle_of_3"}
     # An agent that cites nothing answers, and one always does.
     assert set(NEEDS) - {"ungrounded"} == needs

@@ -244,7 +244,7 @@ def test_a_person_who_says_no_ends_it():
     assert (found.seen.state, found.seen.reviews) == ("aborted", 1)
 
 
-def test_somebody_else_would_have_been_asked_again():
+def test_another_person_would_have_been_asked_again():
     found = Befallen(DOWN, tier=HIGH, verb="approve")
     assert found.seen.reviews == 2
 
@@ -278,7 +278,7 @@ def test_a_changed_action_is_done_as_it_was_changed():
     assert booked(Befallen(spec=booking("wire"), verb="reject")) == 0
 
 
-def test_in_high_stakes_somebody_else_approves_the_change():
+def test_in_high_stakes_a_second_person_approves_the_change():
     found = Befallen(("person_edits", {}), spec=booking("wire"), tier=HIGH, verb="reject")
     assert (found.injection.struck["person_edits"], sent(found)) == (1, 2)
     assert booked(found) == 1, "the second person rejected it"

@@ -85,7 +85,7 @@ def test_who_chose_a_password_comes_to_where_they_wanted_to_go(vera, to, then, f
     assert browser.post("/login", {"name": "vera", "password": NEW}).headers["Location"] == then
 
 
-def test_whether_somebody_is_there_is_not_told(vera):
+def test_whether_a_member_exists_is_not_told(vera):
     pages = {re.sub(r'(nonce|value)="[^"]*"', "", asked(who).content.decode()) for who in ("vera", "nobody", "x@y.org")}
     assert len(pages) == 1
     assert len(mail.outbox) == 1
@@ -113,7 +113,7 @@ def test_it_works_for_twenty_minutes_and_the_newest_alone(vera):
     assert visitor().post("/login/link", {"token": link()}).status_code == 410
 
 
-def test_a_mailed_link_signs_nobody_in_and_a_link_to_sign_in_changes_no_password(vera):
+def test_a_mailed_link_signs_no_one_in_and_a_link_to_sign_in_changes_no_password(vera):
     from fabric.services.actors import login_link_consume, login_link_create
     from fabric.services.people.sign_in.credentials import password_link_use
 
@@ -137,7 +137,7 @@ def test_who_has_no_way_to_use_one_gets_none(vera):
 
 
 @pytest.mark.parametrize("role", Role)
-def test_an_address_that_an_inviter_wrote_is_nobodys_until_its_person_says_so(vera, role):
+def test_an_address_that_an_inviter_wrote_is_unconfirmed_until_its_person_says_so(vera, role):
     """An inviter could write an address of their own, and have another's password link mailed there."""
     inviter = fresh(member("ivan", role))
     if not has({role}, Right.MEMBERS):

@@ -79,7 +79,7 @@ def test_the_session_is_a_new_one_after_signing_in(owner):
     assert all(after[name] != before[name] for name in before)
 
 
-def test_a_cookie_kept_from_before_the_sign_out_lets_nobody_in(owner):
+def test_a_cookie_kept_from_before_the_sign_out_lets_no_one_in(owner):
     browser, thief = visitor(), visitor()
     browser.post("/login/link", {"token": login_link_create(owner)})
     thief.cookies.update(browser.cookies)
@@ -123,7 +123,7 @@ def test_a_name_and_a_password_sign_in(owner):
     assert enter(visitor(), next="https://evil.example/").headers["Location"] == "/"
 
 
-def test_what_does_not_fit_says_the_same_whoever_it_is(owner):
+def test_what_does_not_fit_says_the_same_for_each_caller(owner):
     with_password()
     member("nightly", service=True)
     for name, password in (("vera", "wrong"), ("nobody", PASSWORD), ("owner", ""), ("owner", "x"), ("nightly", "x")):
@@ -158,7 +158,7 @@ def test_who_is_signed_in_signs_in_once_more_and_comes_back(owner):
     assert "Sign in again" in page
     assert 'value="vera"' in page
     assert enter(client, password="wrong").status_code == 422
-    assert enter(client, "owner", PASSWORD).status_code == 422, "nobody else"
+    assert enter(client, "owner", PASSWORD).status_code == 422, "no one else"
     assert client.session["signed_in_at"] == first
     mark = client.session["mark"]
     assert enter(client, next="/reviews/x").headers["Location"] == "/reviews/x"

@@ -118,7 +118,7 @@ def test_figures_that_take_too_long_leave_the_decisions(browser, some, monkeypat
     assert "Choose a shorter time" in text(shown)
 
 
-def test_what_somebody_wrote_does_not_act(browser, actor, small):
+def test_text_of_a_person_does_not_act(browser, actor, small):
     now = time.time_ns() // 1_000
     many(decided(ran(actor, small).id, by="<b>x</b>", reason="<script>1</script>\u202e", decided_at=now))
     shown = browser.get(PAGE).content.decode()

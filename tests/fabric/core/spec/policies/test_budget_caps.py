@@ -205,7 +205,7 @@ def test_the_purse_that_decisions_are_derived_from_counts_by_an_agents_own_cap(u
     assert purse.find_passed_cap(nothing, "fan_out", "worker", usd_micros=1, tokens=0) is not None
 
 
-def test_an_own_cap_that_caps_nothing_and_one_of_nobody_are_refused_with_their_path():
+def test_an_own_cap_that_caps_nothing_and_one_of_an_unknown_agent_are_refused_with_their_path():
     with pytest.raises(ValidationError, match="caps nothing: give usd_micros or tokens"):
         Budget(run_usd_micros=1, agents={"worker": {}})
     with pytest.raises(ValidationError, match=r"policy\.budget\.agents\.ghost: no agent is named 'ghost'"):

@@ -149,7 +149,7 @@ def test_an_error_of_such_a_tool_ends_nothing():
     assert (spoken(world), world.asked("alice")) == (["alice", "bob"], 2)
 
 
-def test_a_name_that_leads_to_nobody_is_told_and_the_rules_decide():
+def test_a_name_that_leads_to_no_agent_is_told_and_the_rules_decide():
     fabric = graph(rule(called("look"), "bob"), topology=TWO, **LOOKS)
     script = {**SAYS, "alice": [asks(call()), summary("For carl?")], "look": returning(Handoff("carl"))}
     first = ran(fabric, script).of(ev.SpeakerChosen)[0]
@@ -281,7 +281,7 @@ def test_a_persons_message_waits_for_the_turn_in_flight_and_takes_none():
     assert world.run.talk.waiting == ()
 
 
-def test_a_message_that_nobody_has_read_outlives_a_plan_that_is_made_anew():
+def test_a_unread_message_outlives_a_plan_that_is_made_anew():
     fabric = graph(rule("always", "bob"), topology=TWO)
     world = World(fabric, talks("alice", "bob")).start().go(until_s=0.5)
     speaks(world, "Mind the VAT.").go(until_s=0.6)
@@ -291,7 +291,7 @@ def test_a_message_that_nobody_has_read_outlives_a_plan_that_is_made_anew():
     assert (anew.talk.turns, anew.talk.opened_at) == (0, 0)
 
 
-def test_a_message_where_nobody_speaks_any_more_changes_nothing():
+def test_a_message_after_the_last_turn_changes_nothing():
     world = World(graph(topology={"aggregator": "editor"}), SAYS | {"editor": summary("All.").after(20)}).start()
     speaks(world.go(until_s=5), "Too late.").go()
     (ignored,) = world.of(ev.InputIgnored)

@@ -59,7 +59,7 @@ def test_a_conversation_is_closed_when_it_has_lived_as_long_as_it_may():
     assert world.elapsed_s == pytest.approx(5)
 
 
-def test_nothing_is_left_of_a_conversation_that_is_closed_before_anybody_spoke():
+def test_nothing_is_left_of_a_conversation_that_is_closed_before_the_first_turn():
     world = ran(graph(topology={"ttl_s": 5}, **LONG), {"alice": summary("Too late.").after(10)})
     assert world.end.state is RunState.FAILED
     assert "its conversation was closed in this turn: ttl" in world.end.reason

@@ -126,7 +126,7 @@ def test_a_turn_that_did_not_fail_crosses_uncounted():
 # -- what begins anew --------------------------------------------------------------------------------------------------
 
 
-def test_the_context_is_as_at_the_beginning_and_nobody_hears_what_was_said_before():
+def test_the_context_is_as_at_the_beginning_and_no_agent_reads_earlier_messages():
     topology = {"context": {"topic": "invoices"}}
     fabric = goes_round(topology=topology, agents=using("alice"))
     alice = [asks(sets(topic="parcels", half=1)), summary("First I saw."), summary("Then I saw.")]
@@ -163,7 +163,7 @@ def test_turns_and_visits_go_on_counting():
 
 
 def test_without_a_turn_that_came_back_since_there_is_no_answer():
-    """Alice's words before the conversation began anew do not count: it is closed before anybody has come back."""
+    """Alice's words before the conversation began anew do not count: it is closed before any agent has come back."""
     fabric = goes_round(most=3)
     world = ran(fabric, {"alice": [summary("First."), *down(1)], "bob": DOWN})
     assert spoken(world) == ["alice", "bob", "alice"]

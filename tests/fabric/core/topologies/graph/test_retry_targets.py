@@ -88,7 +88,7 @@ def test_a_target_without_turns_left_is_passed_over_for_the_next_level(spent):
     assert world.end.state is RunState.FAILED
 
 
-def test_whoever_leads_back_to_itself_does_so_once_for_one_failure():
+def test_a_node_that_leads_back_to_itself_does_so_once_for_one_failure():
     own = {"retry_targets": {"alice": {"retry_target": "alice", "fallback_retry_target": "carol"}}}
     world = ran(targeted(topology=own), {**SAYS, "alice": REFUSED})
     assert spoken(world) == ["alice", "alice", "carol"]
@@ -98,7 +98,7 @@ def test_whoever_leads_back_to_itself_does_so_once_for_one_failure():
     assert spoken(other) == ["alice", "alice", "alice"]
 
 
-def test_the_last_turn_that_may_be_leads_nobody_back():
+def test_the_last_turn_that_may_be_leads_no_agent_back():
     world = ran(targeted(topology={"max_turns": 1}), {**SAYS, "alice": DOWN})
     assert spoken(world) == ["alice"]
     skipped = next(fact.reason for fact in world.of(ev.RungSkipped) if fact.reaction == "go_back")

@@ -114,7 +114,7 @@ def test_no_rule_is_the_default_and_without_one_the_end():
     assert (spoken(world), closed(world)) == (["alice"], "no_transition")
 
 
-def test_it_reverts_to_whoever_opened_it():
+def test_it_reverts_to_the_person_who_opened_it():
     back = rule({"kind": "from_speaker", "agent": "carol"}, {"kind": "revert_to_initiator"})
     rules = (rule({"kind": "from_speaker", "agent": "alice"}, "carol"), back, rule("always", END))
     fabric = graph(*rules, workers=("alice", "bob", "carol"), topology={"initiator": "bob"})

@@ -60,7 +60,7 @@ def test_it_says_who_decided_what_and_how_long_it_took(actor, run_id):
     assert (row.fabric, row.run_id, row.score, row.tau) == ("small", run_id, 0.6, 0.7)
 
 
-def test_what_nobody_answered_is_the_systems_and_what_came_late_is_late(actor, run_id):
+def test_an_unanswered_review_is_the_systems_and_what_came_late_is_late(actor, run_id):
     many(decided(run_id, "reject", "system", by_system=True), decided(run_id, due_at=AT - US))
     late, expired = sorted(decided_page(actor, ANY).rows, key=lambda row: row.by_system)
     assert (expired.expired, expired.late, expired.claimed_at) == (True, False, None)
@@ -103,7 +103,7 @@ def test_filters(actor, run_id, wanted, found):
     assert "".join(sorted(names[row.id] for row in decided_page(actor, asked).rows)) == found
 
 
-def test_nobody_sees_anothers_workspace(actor, stranger, run_id):
+def test_no_member_sees_anothers_workspace(actor, stranger, run_id):
     many(decided(run_id))
     assert decided_page(stranger, ANY).rows == ()
     assert figures(stranger, ANY, now=NOW).whole.count == 0

@@ -251,7 +251,7 @@ def test_values_in_words():
         "$0.10",
         "$1.23",
     ]
-    assert [duration(seconds) for seconds in (0, 0.0004, 0.04, 0.9997, 1.4, 12, 119, 180, 9_000)] == [
+    assert [duration(seconds) for seconds in (0, 0.0004, 0.04, 0.9997, 1.4, 12, 119, 180, 9_000, 86_400)] == [
         "0 ms",
         "0.4 ms",
         "40 ms",
@@ -261,6 +261,7 @@ def test_values_in_words():
         "119 s",
         "3 min",
         "2.5 h",
+        "24 h",
     ]
     assert (clock(1_800_000_000_000_000), instant(1_800_000_000_000_000)) == ("08:00:00", "2027-01-15 08:00 UTC")
     assert (words("fan_out"), words("below_tau")) == ("fan-out", "below tau")

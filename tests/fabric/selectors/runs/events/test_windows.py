@@ -148,7 +148,7 @@ class TestWindows:
         last = events_window(actor, many, wanted, before=201)
         assert (last.stopped, last.earlier) == (False, None)
 
-    def test_nobody_elses_run(self, stranger, like):
+    def test_run_of_another_workspace(self, stranger, like):
         for look in (
             lambda: events_window(stranger, like.id, FULL),
             lambda: events_after(stranger, like.id, after=0, limit=1),
@@ -262,7 +262,7 @@ class TestGapsAndWaits:
         (wait,) = self.wait(actor, like, open_at=0, decided_at=1).waits
         assert (wait.before, wait.us) == (2, 2472 * US)
 
-    def test_time_in_which_nobody_was_asked_is_not(self, actor, like):
+    def test_time_without_an_open_review_is_not(self, actor, like):
         assert self.wait(actor, like, open_at=600 * US, decided_at=1).waits == ()
 
     def test_time_after_the_answer_is_not(self, actor, like):

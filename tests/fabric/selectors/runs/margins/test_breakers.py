@@ -112,7 +112,7 @@ def test_one_that_stops_calls_comes_before_one_that_is_near(actor):
     ]  # fmt: skip
 
 
-def test_one_that_was_opened_by_hand_is_open_until_somebody_resets_it(actor):
+def test_one_that_was_opened_by_hand_is_open_until_a_person_resets_it(actor):
     run = begun(actor)
     change(the(actor, BreakerScope.TOOL), Standing(state=BreakerState.OPEN, signal=FORCED, by="Ana", reason="mine"))
     assert (nearest(run).standing, nearest(run).at_limit) == ("open", "calls are refused until a person resets it")

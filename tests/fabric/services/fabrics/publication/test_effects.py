@@ -78,7 +78,7 @@ def test_a_way_back_that_leads_nowhere_is_refused_with_its_path(tools, path, sai
     assert said in found[0]
 
 
-def test_what_changes_the_world_needs_somebody_who_can_be_asked():
+def test_what_changes_the_world_needs_a_reviewer():
     alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
     silent = cell("infinite_tool_loop", "interactive", {"reaction": "terminate"})
     assert told(small(**alone, decision_table=silent)) == []

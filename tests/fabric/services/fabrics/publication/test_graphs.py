@@ -56,7 +56,7 @@ def test_a_round_of_two_may_be_published() -> None:
         (turns(({"kind": "registered", "name": "odd"}, END)), "topology.transitions.0.when", "no condition is registered as 'odd'; there are: none"),
         (turns(ROUND, editor=("transfer",)), "agents.2.tools.0", "agent 'editor' takes no part in the conversation, and only workers may call transfer; take it out"),
     ],
-    ids=["never ends", "edge to nobody", "from nobody", "twice", "alone", "no such tool", "not registered", "takes no part"],
+    ids=["never ends", "edge to a stranger", "from a stranger", "twice", "alone", "no such tool", "not registered", "takes no part"],
 )  # fmt: skip
 def test_what_a_graph_gets_wrong_is_refused_with_its_path(fabric: FabricSpec, path: str, sentence: str) -> None:
     assert (path, sentence) in told(fabric)
@@ -69,7 +69,7 @@ def test_what_is_odd_about_a_graph_is_a_warning() -> None:
     assert about(told(turns((ALWAYS, {"kind": "stay"})))) == []
 
 
-def test_whoever_may_hand_over_leads_to_everybody() -> None:
+def test_an_agent_with_hand_overs_leads_to_every_agent() -> None:
     warned = [one.path for one in publication_warnings(turns((ALWAYS, END), tools=("transfer",)))]
     assert "topology.workers.1" not in warned
 

@@ -260,7 +260,7 @@ def test_a_provider_that_does_not_exist_is_found_where_they_are_known():
     assert "there are: openai, scripted" in sentence
 
 
-def test_nobody_needs_to_review_what_never_asks():
+def test_no_reviewer_is_needed_for_what_never_asks():
     alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": []}
     assert [path for path, _ in told(small(**alone))] == ["reviewers"], "a loop that may be a poll goes to a person"
     silent = cell("infinite_tool_loop", "interactive", {"reaction": "terminate"})

@@ -144,6 +144,6 @@ def test_tools_of_a_team_s_conversation_are_its_members_alone():
     ]
 
 
-def test_a_tool_that_no_team_s_conversation_has_is_nobody_s():
+def test_a_tool_that_no_team_s_conversation_has_is_of_no_agent():
     with pytest.raises(ValidationError, match="agents.1.tools: no tool is named 'finish'"):
         talking({"kind": "handoff", "workers": ["b", "c"]}, names="abc", b=["finish"])

@@ -127,7 +127,7 @@ ELSEWHERE = {
 
 
 @KINDS
-def test_what_is_wrong_elsewhere_keeps_nobody_from_trying(kind):
+def test_what_is_wrong_elsewhere_keeps_no_author_from_trying(kind):
     tree = draft()
     for path, value in ELSEWHERE[kind].items():
         put(tree, path, value)
@@ -298,7 +298,7 @@ def test_of_a_check_that_asks_the_world_a_sample_of_the_answer_is_judged(path, s
     assert sentence in said(found)
 
 
-def test_what_a_tool_or_an_address_would_be_asked_with_is_shown_and_nobody_is_asked():
+def test_what_a_tool_or_an_address_would_be_asked_with_is_shown_and_not_asked():
     found = try_check_here(draft(), "gates.oracle.2", {"run": '{"id": "a/b"}'})
     assert [one.against for one in found.lines if one.what == "asked"] == [
         '{\n  "url": "https://books.example/a%2Fb"\n}'
@@ -312,7 +312,7 @@ def test_a_payload_that_its_schema_would_stop_first_is_tried_and_it_is_said():
     assert "the schema of finalize comes first and says gaps: " in said(found)
 
 
-def test_a_score_that_nobody_gives_is_held_against_tau_all_the_same():
+def test_a_missing_score_is_held_against_tau_all_the_same():
     tree = draft(gates={}, topology={"workers": ["worker"], "planner": "planner"}, policy__tau=0.5)
     found = try_check_here(tree, "policy.tau", {"score": "0.5"})
     assert (found.verdict, found.lines[0].against) == ("passes", "tau 0.50")

@@ -50,7 +50,7 @@ def test_retry_layers_written_out_read_back_in_force_or_not(layers):
     tree["policy"]["retry_layers"] = layers
     spec = FabricSpec.model_validate(tree)
     text = fabric_dump(spec)
-    assert "retry_target" not in text, "nobody named one"
+    assert "retry_target" not in text, "none was named"
     assert "edges: []" in text
     assert fabric_read(text).spec.digest() == spec.digest()
 

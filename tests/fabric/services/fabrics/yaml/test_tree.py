@@ -63,7 +63,7 @@ def test_32_levels_are_read():
     assert value == 1
 
 
-def test_whoever_changes_what_was_read_changes_it_for_nobody_else():
+def test_a_reader_who_changes_a_value_changes_it_for_no_one_else():
     text = "a: [{b: 1}]\nc: {d: 2}\n"
     first = read_yaml(text)
     first.value["a"][0]["b"] = 9

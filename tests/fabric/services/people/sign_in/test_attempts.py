@@ -82,7 +82,7 @@ def test_a_right_one_forgets_the_name_and_takes_one_of_the_address_back(clock):
     assert SignInTries.objects.get(who=address.key).failed == TRIES - 1
 
 
-def test_whoever_has_one_account_guesses_at_no_more_names(clock):
+def test_the_holder_of_one_account_guesses_at_no_more_names(clock):
     """Signing in between guesses does not make an address new."""
     address = address_subject("192.0.2.1")
     for n in range(TRIES * OF_AN_ADDRESS):

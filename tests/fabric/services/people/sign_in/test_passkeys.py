@@ -96,8 +96,8 @@ def lies(hers: Authenticator, options: str) -> dict[str, Callable[[], str]]:
     return {
         "another origin": lambda: hers.shows(options, origin="https://fabric.example.org.evil.example"),
         "another host": lambda: hers.shows(options, host="evil.example"),
-        "nobody verified": lambda: hers.shows(options, flags=PRESENT),
-        "nobody there": lambda: hers.shows(options, flags=VERIFIED),
+        "not verified": lambda: hers.shows(options, flags=PRESENT),
+        "not present": lambda: hers.shows(options, flags=VERIFIED),
         "another user": lambda: hers.shows(options, by="1"),
         "another challenge": lambda: hers.shows(passkey_asked()[0]),
         "another key": lambda: _with_another_key(hers, options),
@@ -120,7 +120,7 @@ LIES = tuple(lies(None, ""))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_what_is_not_so_signs_nobody_in(hers: Authenticator, lie: str) -> None:
+def test_what_is_not_so_signs_no_one_in(hers: Authenticator, lie: str) -> None:
     options, state = passkey_asked()
     answer = lies(hers, options)[lie]()
     before = SecondFactor.objects.values_list("counter", "used_at").get()

@@ -47,7 +47,7 @@ def enter(client, name="vera"):
     return client.post("/login", {"name": name, "password": PASSWORD, "next": "/reviews"})
 
 
-def test_a_password_alone_lets_nobody_in_who_has_an_app():
+def test_a_password_alone_is_not_enough_beside_an_app():
     vera = with_password()
     secret, _ = with_app(vera)
     client = Client(HTTP_HOST="127.0.0.1")
@@ -206,7 +206,7 @@ def test_the_last_one_is_removed_where_it_is_offered_and_kept_where_it_is_demand
     assert enter(Client(HTTP_HOST="127.0.0.1")).headers["Location"] == "/reviews"
 
 
-def test_nobody_removes_anothers():
+def test_no_member_removes_anothers():
     vera, ben = with_password(), with_password("ben")
     with_app(vera)
     with pytest.raises(Refused, match="no such second factor"):

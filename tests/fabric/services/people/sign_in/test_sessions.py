@@ -64,7 +64,7 @@ def test_a_page_that_asks_by_itself_keeps_no_sign_in_alive():
     assert browser.get("/shell/frame?at=runs").status_code == 302
 
 
-def test_a_session_that_names_no_sign_in_lets_nobody_in():
+def test_a_session_that_names_no_sign_in_lets_no_one_in():
     browser = browser_of(member("vera"))
     SignIn.objects.all().delete()
     assert browser.get("/runs").status_code == 302
@@ -101,7 +101,7 @@ def test_anothers_is_not_ended_by_its_name():
     assert bens.get("/runs").status_code == 200
 
 
-def test_an_owner_ends_those_of_a_member_and_nobody_else_does():
+def test_an_owner_ends_those_of_a_member_and_no_one_else_does():
     vera = member("vera")
     browser = browser_of(vera)
     with pytest.raises(Refused, match="that is for owner"):

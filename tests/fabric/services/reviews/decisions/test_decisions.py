@@ -28,7 +28,7 @@ def item(actor, doubtful) -> ReviewView:
 
 @pytest.fixture
 def decide(store, nudge, actor, item):
-    """Answers the item; keywords change how."""
+    """Answers the review; keywords change how."""
 
     def decided(**changes):
         asked = {
@@ -95,7 +95,7 @@ def test_another_answer_meanwhile_is_told_who_was_first(decide, item, actor):
     for changes in ({"verb": "reject"}, {"actor": replace(actor, name="rosa")}):
         error = refused(decide, **changes)
         assert error.code == "conflict"
-        assert f"item {item.id} was answered by owner at 20" in error.message
+        assert f"review {item.id} was answered by owner at 20" in error.message
         assert ": approve; owner can undo it until 20" in error.message
     assert len(waiting_inputs(item)) == 1
 
@@ -105,7 +105,7 @@ def test_what_is_answered_stays_answered(decide, actor, item):
     Following(actor, item.run_id, answered=frozenset({item.id})).to_rest()
     error = refused(decide, verb="reject")
     assert error.code == "conflict"
-    assert f"item {item.id} was answered by owner at 20" in error.message
+    assert f"review {item.id} was answered by owner at 20" in error.message
 
 
 def test_a_review_that_was_withdrawn_says_so(decide, actor, item, store, nudge):
@@ -122,8 +122,8 @@ def test_a_review_that_was_withdrawn_says_so(decide, actor, item, store, nudge):
     [
         ({"verb": ""}, "invalid", "verb", "possible are: approve, edit, respond, reject"),
         ({"digest": "0" * 32}, "conflict", "digest", "nothing was shown under that digest"),
-        ({"review_id": "nothing"}, "not_found", "review", "there is no item 'nothing'"),
-        ({"review_id": "\0"}, "not_found", "review", "there is no item"),
+        ({"review_id": "nothing"}, "not_found", "review", "there is no review 'nothing'"),
+        ({"review_id": "\0"}, "not_found", "review", "there is no review"),
         ({"message": "x" * 4_001}, "too_large", "message", "4,001 characters; at most 4,000"),
     ],
 )
@@ -136,13 +136,13 @@ def test_what_is_refused(decide, item, nudge, changes, code, field, said):
 
 
 @pytest.mark.parametrize(("kind", "name"), [("service", "robot"), ("system", "engine"), ("person", "system")])
-def test_only_people_decide_and_nobody_in_the_systems_name(decide, actor, item, kind, name):
+def test_only_people_decide_and_none_in_the_systems_name(decide, actor, item, kind, name):
     error = refused(decide, actor=replace(actor, kind=kind, name=name))
     assert error.code == "forbidden"
     assert waiting_inputs(item) == []
 
 
-def test_nobody_answers_for_another_workspace(decide, item, stranger):
+def test_no_person_answers_for_another_workspace(decide, item, stranger):
     assert refused(decide, actor=stranger).code == "not_found"
     outsider = Actor(name="owner", workspace_id="nowhere")
     assert refused(decide, actor=outsider).code == "not_found"

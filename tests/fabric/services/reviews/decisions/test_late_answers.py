@@ -60,7 +60,7 @@ def refused(service, **given) -> Refused:
 
 
 def is_late(refusal: Refused, item) -> bool:
-    said = f"item {item.id} was due at 20"
+    said = f"review {item.id} was due at 20"
     return refusal.message.startswith(said) and "an answer comes too late: rejected by the system" in refusal.message
 
 
@@ -106,7 +106,7 @@ def test_at_one_go_those_that_are_in_time_are_taken_and_the_late_ones_are_named(
     assert set(answered) == {items[0].run_id, items[2].run_id}
 
 
-def test_nobody_takes_it_in_hand(actor, item):
+def test_no_person_claims_it(actor, item):
     assert is_late(refused(review_claim, actor=actor, review_id=item.id), item)
     assert is_late(refused(review_reassign, actor=actor, review_id=item.id, to="owner"), item)
     assert review_claim_next(actor=actor) is None
@@ -135,7 +135,7 @@ def test_one_that_slips_into_the_inbox_is_judged_by_its_run(actor, item):
     assert "the answer came when the time for it was over" in ignored
 
 
-def test_one_that_was_sent_in_time_counts_although_nobody_drove_the_run(store, nudge, actor):
+def test_one_that_was_sent_in_time_counts_although_no_worker_drove_the_run(store, nudge, actor):
     fabric = fabric_publish(actor=actor, source=short(DOUBTFUL)).name
     (item,) = list_open_reviews(actor, ran(actor, fabric).id)
     asked = {"store": store, "nudge": nudge, "actor": actor, "review_id": item.id}
@@ -172,10 +172,12 @@ def answered(store, nudge, actor):
 def who_answered(sentence: str, item) -> bool:
     until = Inbox.objects.get(input_id=input_id(item.id, 0)).visible_at
     undo = f"approve; owner can undo it until {instant_exact(until)}, then its run takes it"
-    return f"item {item.id} was answered by owner at 20" in sentence and undo in sentence
+    return f"review {item.id} was answered by owner at 20" in sentence and undo in sentence
 
 
-def test_while_an_answer_can_be_undone_everybody_is_told_so_and_not_that_it_is_too_late(store, nudge, actor, answered):
+def test_while_an_answer_can_be_undone_every_reader_is_told_so_and_not_that_it_is_too_late(
+    store, nudge, actor, answered
+):
     ana = replace(actor, name="ana")
     (row,) = queue_rows(ana, [answered])
     assert who_answered(row.why_not, answered)

@@ -61,7 +61,7 @@ def test_high_stakes_goes_on_with_the_model_that_a_person_named(decide, actor):
     assert (swapped["model"], swapped["actor"]) == ("spare", "owner")
 
 
-def test_a_model_that_nobody_asked_about_is_refused(decide, actor):
+def test_a_model_that_was_not_asked_about_is_refused(decide, actor):
     item = asked_by(actor, SPARED_STRICT)
     with pytest.raises(Refused, match="asks about model 'spare', not about 'script'") as caught:
         decide(item, model="script")

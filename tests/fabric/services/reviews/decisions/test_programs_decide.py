@@ -58,7 +58,7 @@ def test_a_program_approves_what_an_owner_named_for_it(decide, actor, item, prog
     assert decide(program).created
     to_rest(actor, item)
     issued = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "call_issued"]
-    assert "pay" in {fact["target"] for fact in issued}, "it is made, although nobody is at its address"
+    assert "pay" in {fact["target"] for fact in issued}, "it is made, although no server is at its address"
     (decided,) = [row.fact for row in run_events(actor, item.run_id, limit=500) if row.kind == "review_decided"]
     assert (decided["actor"], decided["system"]) == (NAME, False)
     assert "decides" in decided["roles"], "the journal says that it was a program"
@@ -144,7 +144,7 @@ def test_it_lets_nothing_pass_that_the_maker_of_its_token_may_not(decide, actor,
     with pytest.raises(Refused) as refused:
         decide(program)
     assert "made its token, and may not approve it either" in str(refused.value.message)
-    assert decide(program, "decline", message="No.").created, "what stops is nobody's own"
+    assert decide(program, "decline", message="No.").created, "stopping is no own act"
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_the_core_asks_the_same():
         assert people in problem(other, bot, "approve")
     named = ReviewAsked(required_role="reviewer", reviewers=("ann",), fabric="payments", item="pre_action")
     assert not is_asked(named, bot), "where the fabric names its reviewers, the program has to be one of them"
-    nobody = ReviewAsked(required_role="reviewer", fabric="", item="pre_action")
-    assert not is_asked(nobody, bot)
+    general = ReviewAsked(required_role="reviewer", fabric="", item="pre_action")
+    assert not is_asked(general, bot)
 
 
 @pytest.mark.parametrize("role", ["decides", "decides:payments:quarantine", "decides:payments", "decides:*:pre_action"])
@@ -223,7 +223,7 @@ def test_a_token_that_decides_needs_something_to_decide(actor, item):
     assert "decides nothing" in str(refused.value.message)
 
 
-def test_a_program_makes_no_token_since_nobody_would_know_its_maker(actor, item, program):
+def test_a_program_makes_no_token_since_its_maker_would_be_unknown(actor, item, program):
     made = token_create(actor=actor, name="managing", user=NAME, scopes=("decide", "manage"))
     itself = token_use(made.secret).actor
     for scope in ("decide", "read"):

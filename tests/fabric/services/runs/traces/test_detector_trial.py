@@ -246,7 +246,7 @@ def test_a_run_hung_whose_last_three_calls_brought_nothing_new():
     assert not hung(run(step(masked="old"), again, wrong))
 
 
-def test_a_run_that_nobody_judged_is_neither_good_nor_failed(tmp_path):
+def test_a_unjudged_run_is_neither_good_nor_failed(tmp_path):
     steps = [STEP | {"agent": None, "tool": None, "args": None}] * 3
     records = [{"success": None, "labels": {"halted": halted}, "steps": steps} for halted in (False, True)]
     (tmp_path / "ä.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))

@@ -92,7 +92,7 @@ def test_a_laxer_cell_of_a_stage_is_published_with_its_reason_and_listed():
     assert ("policy.stages.validate.decision_table.provider_failure.high_stakes", "Nobody is there at night.") in told
 
 
-def test_a_stages_cell_that_asks_a_person_needs_somebody():
+def test_a_stages_cell_that_asks_a_person_needs_a_reviewer():
     quiet = {"infinite_tool_loop": {"interactive": {"rungs": [{"reaction": "abort"}]}}}
     alone = {"tiers": {"default": "interactive", "allowed": ["interactive"]}, "reviewers": [], "decision_table": quiet}
     given = {"roles": ("planner",)}
