@@ -1,6 +1,6 @@
 // The list of a run's events and the inspector beside it. The server filters and pages. This script appends rows without
 // moving those on the screen, picks events by key, and copies paths and links.
-import { span } from "./times.js";
+import { span } from "../shell/times.js";
 
 const ROWS_MAX = 1000; // Rows that a page keeps; links lead to earlier ones.
 const END_PX = 24;
