@@ -15,7 +15,17 @@ SHARING = "tests/e2e/"
 """The folder whose files share one installation."""
 OWN = frozenset(
     f"{SHARING}test_{name}.py"
-    for name in ("axe", "beginning", "drills", "overview", "payloads", "reviews", "reviews_axe", "two_authors", "two_people")
+    for name in (
+        "axe",
+        "beginning",
+        "drills",
+        "overview",
+        "payloads",
+        "reviews",
+        "reviews_axe",
+        "two_authors",
+        "two_people",
+    )
 )
 """Its files that have an installation of their own."""
 

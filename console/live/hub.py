@@ -20,6 +20,7 @@ from django.db import DatabaseError
 
 from console.live.admission import GROUP, Door, end_sign_in
 from console.live.reader import RunKey, Source, Subscription, Watch
+from console.live.sources import new_source
 from fabric.composition import engine as wiring
 from fabric.worker.nudges.listener import ReceivedNudge
 
@@ -185,26 +186,15 @@ class LiveHub:
         return self._source.reach(keys) if self._source.may_have_changed() else {}
 
 
-def _no_source() -> Reach:
-    raise RuntimeError("No source of live runs is set: the console sets one when it starts.")
-
-
-_sources: list[Callable[[], Reach]] = [_no_source]
-"""Factory of the source."""
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
 _doors: WeakKeyDictionary[asyncio.AbstractEventLoop, Door] = WeakKeyDictionary()
-
-
-def set_source(new_source: Callable[[], Reach]) -> None:
-    """Set the factory of the source from which each hub reads runs. The console sets it at its start."""
-    _sources[:] = [new_source]
 
 
 def live_hub() -> LiveHub:
     """Return the hub of the running loop; a server process has one loop and so one hub."""
     loop = asyncio.get_running_loop()
     if loop not in _hubs:
-        _hubs[loop] = LiveHub(_sources[0](), _listen)
+        _hubs[loop] = LiveHub(new_source(), _listen)
     return _hubs[loop]
 
 

@@ -27,8 +27,8 @@ from fabric.providers.router import LateProvider, ModelRouter
 from fabric.providers.stored_keys import note_used, stored_keys
 from fabric.providers.trial import CallTestResult, run_probes
 from fabric.runtime.ports.calls import ModelPort
-from fabric.services.fabrics.publication.models import DRILL_PROVIDER
 from fabric.services.installation import facts as here
+from fabric.services.installation.facts import DRILL_PROVIDER
 from fabric.worker.process.clock import SYSTEM_CLOCK
 
 PROVIDERS: Mapping[str, str] = {

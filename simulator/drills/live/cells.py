@@ -32,7 +32,7 @@ from fabric.core.values.units import JSON, MICROS
 from fabric.core.values.words import count, dollars, duration
 from fabric.models import Run
 from fabric.services.actors import drills_workspace_ensure
-from fabric.services.fabrics.publication.models import DRILL_PROVIDER
+from fabric.services.installation.facts import DRILL_PROVIDER
 from fabric.services.fabrics.revisions import drilled_publish
 from fabric.services.installation import facts as here
 from fabric.services.runs.start import run_start
