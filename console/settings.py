@@ -153,6 +153,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "console.site.requests.packing.PackingMiddleware",
     "console.api.middleware.ApiMiddleware",
     "console.site.access.audit_trail.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",
