@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -19,8 +19,8 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError
 
 from console.live.admission import GROUP, Door, end_sign_in
-from console.live.reader import RunKey, Source, Subscription, Watch
-from console.live.sources import new_source
+from console.live.reader import RunKey, Subscription, Watch
+from console.live.sources import Reach, new_source
 from fabric.composition import engine as wiring
 from fabric.worker.nudges.listener import ReceivedNudge
 
@@ -37,18 +37,6 @@ LINGER_S = 10.0
 """Seconds that a reader outlives its last follower, so that pages returning after a restart find its ring."""
 READERS = 4
 """Threads that look into the store."""
-
-
-class Reach(Source, Protocol):
-    """A source that also returns the ends of journals, for the poll."""
-
-    def may_have_changed(self) -> bool:
-        """Return False if certainly nothing was written since the last call. It is cheap."""
-        ...
-
-    def reach(self, keys: Iterable[RunKey]) -> Mapping[RunKey, int]:
-        """Return the last sequence number of each of these runs."""
-        ...
 
 
 class Ear(Protocol):

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from console.live.hub import Reach
+from console.live.reader import RunKey, Source
+
+
+class Reach(Source, Protocol):
+    """A source that also returns the ends of journals, for the poll."""
+
+    def may_have_changed(self) -> bool:
+        """Return False if certainly nothing was written since the last call. It is cheap."""
+        ...
+
+    def reach(self, keys: Iterable[RunKey]) -> Mapping[RunKey, int]:
+        """Return the last sequence number of each of these runs."""
+        ...
 
 
 def _no_source() -> Reach:

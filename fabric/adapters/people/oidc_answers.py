@@ -1,4 +1,4 @@
-"""What an identity provider may answer (``oidc``). This needs none of the libraries that ask it."""
+"""Defines the answers of an identity provider (``oidc``), without the libraries that ask it."""
 
 from __future__ import annotations
 
