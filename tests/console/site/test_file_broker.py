@@ -1,8 +1,8 @@
 """The broker of files: a torn message is passed over, and what lies behind it is taken; without messages it is seldom looked at."""
 
 import pytest
-from kombu import Queue
 from kombu.connection import Connection
+from kombu.entity import Queue
 from kombu.simple import SimpleQueue
 
 from console.launch.variables import addresses
