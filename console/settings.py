@@ -146,7 +146,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
-    "template_partials",
     "fabric",
     "simulator.drills",
     "console",
