@@ -19,7 +19,7 @@ class ConsoleConfig(AppConfig):
         """Load the Celery application and the checks. So a task sent from a view or a command finds its broker."""
         from console import celery  # noqa: F401
         from console.installation import checks  # noqa: F401
-        from console.live.hub import set_source
+        from console.live.sources import set_source
 
         set_source(_new_source)
 

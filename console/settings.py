@@ -146,13 +146,13 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
-    "template_partials",
     "fabric",
     "simulator.drills",
     "console",
 ]
 
 MIDDLEWARE = [
+    "console.site.requests.packing.PackingMiddleware",
     "console.api.middleware.ApiMiddleware",
     "console.site.access.audit_trail.AuditDoorMiddleware",
     "django.middleware.security.SecurityMiddleware",

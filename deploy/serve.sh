@@ -9,8 +9,7 @@ web)
     ;;
 worker)
     export BEAT_FILE="${BEAT_FILE:-/tmp/beat}"
-    exec celery --quiet -A console worker --pool threads --concurrency 4 --without-gossip --without-mingle \
-        --without-heartbeat
+    exec python -m console.worker
     ;;
 alive)
     # 0 if the worker in this container gave a sign of life within a minute.

@@ -26,7 +26,6 @@ from console.launch.processes.heartbeat import SILENCE_S
 from console.launch.supervisor import ChildSpec, Supervisor
 from console.launch.variables import table as variables
 
-WORKER_THREADS = 4  # A Celery task only offers a run to the host and returns; runs are not what these threads are for.
 _PROBE_TIMEOUT_S = 15.0
 _PROBE_PAUSE_S = 0.5
 
@@ -111,11 +110,9 @@ def listen(port: int) -> socket.socket:
 
 def _children(listener: socket.socket) -> list[ChildSpec]:
     web = ("console.web_server", "--fd", str(listener.fileno()))
-    worker = f"celery --quiet -A console worker --pool threads --concurrency {WORKER_THREADS}"
-    worker += " --without-gossip --without-mingle --without-heartbeat"
     return [
         ChildSpec("web server", [sys.executable, "-m", *web], kept_fds=(listener.fileno(),), beats=True),
-        ChildSpec("worker", [sys.executable, "-m", *worker.split()], beats=True),
+        ChildSpec("worker", [sys.executable, "-m", "console.worker"], beats=True),
     ]
 
 

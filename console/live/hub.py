@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +19,8 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError
 
 from console.live.admission import GROUP, Door, end_sign_in
-from console.live.reader import RunKey, Source, Subscription, Watch
+from console.live.reader import RunKey, Subscription, Watch
+from console.live.sources import Reach, new_source
 from fabric.composition import engine as wiring
 from fabric.worker.nudges.listener import ReceivedNudge
 
@@ -36,18 +37,6 @@ LINGER_S = 10.0
 """Seconds that a reader outlives its last follower, so that pages returning after a restart find its ring."""
 READERS = 4
 """Threads that look into the store."""
-
-
-class Reach(Source, Protocol):
-    """A source that also returns the ends of journals, for the poll."""
-
-    def may_have_changed(self) -> bool:
-        """Return False if certainly nothing was written since the last call. It is cheap."""
-        ...
-
-    def reach(self, keys: Iterable[RunKey]) -> Mapping[RunKey, int]:
-        """Return the last sequence number of each of these runs."""
-        ...
 
 
 class Ear(Protocol):
@@ -185,26 +174,15 @@ class LiveHub:
         return self._source.reach(keys) if self._source.may_have_changed() else {}
 
 
-def _no_source() -> Reach:
-    raise RuntimeError("No source of live runs is set: the console sets one when it starts.")
-
-
-_sources: list[Callable[[], Reach]] = [_no_source]
-"""Factory of the source."""
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
 _doors: WeakKeyDictionary[asyncio.AbstractEventLoop, Door] = WeakKeyDictionary()
-
-
-def set_source(new_source: Callable[[], Reach]) -> None:
-    """Set the factory of the source from which each hub reads runs. The console sets it at its start."""
-    _sources[:] = [new_source]
 
 
 def live_hub() -> LiveHub:
     """Return the hub of the running loop; a server process has one loop and so one hub."""
     loop = asyncio.get_running_loop()
     if loop not in _hubs:
-        _hubs[loop] = LiveHub(_sources[0](), _listen)
+        _hubs[loop] = LiveHub(new_source(), _listen)
     return _hubs[loop]
 
 

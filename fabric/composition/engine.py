@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from celery import current_app
 from django.conf import settings
@@ -46,26 +46,23 @@ from fabric.selectors.workspaces.policies import policy_version, standing_policy
 from fabric.services.budgets.keys import operators_caps_set
 from fabric.services.installation import facts as here
 from fabric.services.installation.facts import InstallationFacts
-from fabric.stores.postgresql.grants import PostgresqlGrants
-from fabric.stores.postgresql.guards import PostgresqlGuards
-from fabric.stores.postgresql.journal import PostgresqlStore
-from fabric.stores.postgresql.memories import PostgresqlMemories
-from fabric.stores.sqlite.grants import SqliteGrants
-from fabric.stores.sqlite.guards import SqliteGuards
-from fabric.stores.sqlite.journal import SqliteStore
-from fabric.stores.sqlite.memories import SqliteMemories
 from fabric.stores.writer import JournalWriter
 from fabric.tools.functions.named_tools import ToolsUnusable
 from fabric.tools.runner import ToolRunner, build_validator, offers
 from fabric.worker.host import HostConfig, Ports, RunHost
 from fabric.worker.nudges.broker import BrokerNudge, RecentNudges
 from fabric.worker.nudges.listener import Listener, OnMessage, ReceivedNudge
-from fabric.worker.nudges.local_socket import SocketListener, SocketNudge
-from fabric.worker.nudges.postgresql import PostgresqlListener, PostgresqlNudge
-from fabric.worker.presence import Presence
 from fabric.worker.process.clock import AskingClock, SteadyClock
 from fabric.worker.process.engine_lock import EngineLock, EngineRunning
 from fabric.worker.process.tuning import tune_process
+
+# Only the chosen database's half is loaded, and its client with it.
+if TYPE_CHECKING:
+    from fabric.stores.postgresql.guards import PostgresqlGuards
+    from fabric.stores.postgresql.memories import PostgresqlMemories
+    from fabric.stores.sqlite.guards import SqliteGuards
+    from fabric.stores.sqlite.memories import SqliteMemories
+    from fabric.worker.presence import Presence
 
 __all__ = [
     "BUILT_IN",
@@ -99,6 +96,10 @@ def _is_postgresql() -> bool:
     return connection.vendor == "postgresql"
 
 
+def _database_file() -> Path:
+    return Path(connection.settings_dict["NAME"])
+
+
 def dsn() -> str:
     """Return the libpq connection string of this installation's PostgreSQL."""
     from psycopg.conninfo import make_conninfo
@@ -126,27 +127,48 @@ def _wrap_for_drill(name: str, port: P) -> P:
 def store() -> JournalStore:
     """Return the journal store of this installation."""
     if _is_postgresql():
+        from fabric.stores.postgresql.journal import PostgresqlStore
+
         return _wrap_for_drill("store", PostgresqlStore(dsn()))
-    return _wrap_for_drill("store", SqliteStore(Path(connection.settings_dict["NAME"])))
+    from fabric.stores.sqlite.journal import SqliteStore
+
+    return _wrap_for_drill("store", SqliteStore(_database_file()))
 
 
 @lru_cache(maxsize=1)
 def grants() -> GrantStore:
     """Return the store of the budgets that runs share."""
-    file = connection.settings_dict["NAME"]
-    return _wrap_for_drill("grants", PostgresqlGrants(dsn()) if _is_postgresql() else SqliteGrants(Path(file)))
+    if _is_postgresql():
+        from fabric.stores.postgresql.grants import PostgresqlGrants
+
+        return _wrap_for_drill("grants", PostgresqlGrants(dsn()))
+    from fabric.stores.sqlite.grants import SqliteGrants
+
+    return _wrap_for_drill("grants", SqliteGrants(_database_file()))
 
 
 @lru_cache(maxsize=1)
 def guards() -> PostgresqlGuards | SqliteGuards:
     """Return the store of the retry tokens and the guards' rows that runs share."""
-    return PostgresqlGuards(dsn()) if _is_postgresql() else SqliteGuards(Path(connection.settings_dict["NAME"]))
+    if _is_postgresql():
+        from fabric.stores.postgresql.guards import PostgresqlGuards
+
+        return PostgresqlGuards(dsn())
+    from fabric.stores.sqlite.guards import SqliteGuards
+
+    return SqliteGuards(_database_file())
 
 
 @lru_cache(maxsize=1)
 def memories() -> PostgresqlMemories | SqliteMemories:
     """Return the store of fabrics' memories beyond their runs."""
-    return PostgresqlMemories(dsn()) if _is_postgresql() else SqliteMemories(Path(connection.settings_dict["NAME"]))
+    if _is_postgresql():
+        from fabric.stores.postgresql.memories import PostgresqlMemories
+
+        return PostgresqlMemories(dsn())
+    from fabric.stores.sqlite.memories import SqliteMemories
+
+    return SqliteMemories(_database_file())
 
 
 @lru_cache(maxsize=1)
@@ -165,7 +187,13 @@ def send_wake(run_id: str) -> None:
 
 @lru_cache(maxsize=1)
 def _local_nudge() -> Nudge:
-    return PostgresqlNudge() if _is_postgresql() else SocketNudge(settings.FABRIC_DATA)
+    if _is_postgresql():
+        from fabric.worker.nudges.postgresql import PostgresqlNudge
+
+        return PostgresqlNudge()
+    from fabric.worker.nudges.local_socket import SocketNudge
+
+    return SocketNudge(settings.FABRIC_DATA)
 
 
 @lru_cache(maxsize=1)
@@ -178,7 +206,11 @@ def listener(on_message: OnMessage, *kinds: Any) -> Listener:
     """Return a listener for nudges, not yet started. ``kinds``: ``wake``, ``told``; none given: both."""
     wanted = {"kinds": kinds} if kinds else {}
     if _is_postgresql():
+        from fabric.worker.nudges.postgresql import PostgresqlListener
+
         return PostgresqlListener(dsn(), on_message, **wanted)
+    from fabric.worker.nudges.local_socket import SocketListener
+
     return SocketListener(settings.FABRIC_DATA, on_message, **wanted)
 
 
@@ -291,6 +323,9 @@ class Engine:
             operators_caps_set(grants())
             self.host.start()
             if _is_postgresql():
+                from fabric.stores.postgresql.journal import PostgresqlStore
+                from fabric.worker.presence import Presence
+
                 untell = PostgresqlStore(dsn()).untell_presence
                 self._presence = Presence(dsn(), self.host.lease, self.host.offer, untell=untell)
                 self._presence.start()

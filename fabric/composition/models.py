@@ -27,8 +27,8 @@ from fabric.providers.router import LateProvider, ModelRouter
 from fabric.providers.stored_keys import note_used, stored_keys
 from fabric.providers.trial import CallTestResult, run_probes
 from fabric.runtime.ports.calls import ModelPort
-from fabric.services.fabrics.publication.models import DRILL_PROVIDER
 from fabric.services.installation import facts as here
+from fabric.services.installation.facts import DRILL_PROVIDER
 from fabric.worker.process.clock import SYSTEM_CLOCK
 
 PROVIDERS: Mapping[str, str] = {
@@ -64,9 +64,12 @@ def provider_names() -> frozenset[str]:
 def model_port(now: Now = SYSTEM_CLOCK.now) -> ModelPort:
     """Return all providers as one port. ``now``: clock of the deadlines, microseconds since the epoch."""
     found: dict[str, ModelPort] = {name: http_port(name, now) for name in sorted(BUILT_IN)}
-    named = {**PROVIDERS, **getattr(settings, "FABRIC_PROVIDERS", {})}
-    drills = {name: LateProvider(partial(_provider, name, path), now) for name, path in RESERVED.items()}
-    return ModelRouter(found | {name: _provider(name, path) for name, path in named.items()} | drills)
+    named = getattr(settings, "FABRIC_PROVIDERS", {})
+    late = {name: path for name, path in PROVIDERS.items() if name not in named} | dict(RESERVED)
+    made = {name: _provider(name, path) for name, path in named.items()}
+    return ModelRouter(
+        found | made | {name: LateProvider(partial(_provider, name, path), now) for name, path in late.items()}
+    )
 
 
 def try_out(model: ModelSpec, workspace: str) -> CallTestResult:

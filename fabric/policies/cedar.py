@@ -13,8 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-
-import cedarpy
+from typing import TYPE_CHECKING
 
 from fabric.core.mechanisms.permissions import CONTEXT, ENGINE, NAMED
 from fabric.core.spec.fabric import FabricSpec
@@ -23,6 +22,9 @@ from fabric.core.state.evaluators import PolicyRequest, Rules, Ruling
 from fabric.core.texts.text import DEPTH_MAX, clean_text
 from fabric.core.values.flow import Stage
 from fabric.core.values.units import JSON
+
+if TYPE_CHECKING:
+    import cedarpy
 
 SENTENCE_CHARS = 200
 INT_MAX = 2**63
@@ -76,6 +78,8 @@ def find_rules(spec: FabricSpec) -> Rules | None:
     policies = spec.gates.policies
     if not policies:
         return None
+    import cedarpy  # 2 MB, for fabrics that have policies.
+
     static = {one.name: _parse_policy(one) for one in policies}
     whole = {"staticPolicies": static, "templates": {}, "templateLinks": []}
     parsed = cedarpy.PolicySet.from_json_str(json.dumps(whole))
@@ -175,6 +179,8 @@ def _parse_policy(policy: CedarPolicy) -> JSON:
     """Return one policy in Cedar's JSON. Raises PolicyProblem with the line for a parse error, and for anything but
     exactly one policy.
     """
+    import cedarpy
+
     if _too_deep(policy.text):
         raise PolicyProblem(f"is nested more than {NESTING_MAX} deep; make it flatter")
     try:
@@ -227,6 +233,8 @@ def _line(text: str, whole: str) -> int:
 
 
 def _error(text: str) -> str:
+    import cedarpy
+
     try:
         cedarpy.policies_to_json_str(text)
     except ValueError as error:

@@ -34,6 +34,7 @@ from simulator.drills.batches.batch import (
     drills_wait,
 )
 from simulator.drills.models.tables import LIVE, VIRTUAL, Drill
+from simulator.drills.runs.left_behind import list_left_behind
 from simulator.drills.schedules.services import schedules_duty
 from simulator.drills.selectors.batches import drills_prune
 
@@ -89,8 +90,6 @@ def _put_back(meanwhile: Callable[[], None]) -> int:
 
 
 def _leaves() -> bool:
-    from simulator.drills.live.restoration import list_left_behind
-
     return bool(list_left_behind())
 
 

@@ -10,12 +10,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-
-from jsonpath import JSONPath, JSONPathEnvironment
-from jsonpath.exceptions import JSONPathError, JSONPathSyntaxError
-from jsonpath.token import TOKEN_DDOT, TOKEN_RE
+from typing import TYPE_CHECKING
 
 from fabric.core.values.units import JSON
+
+if TYPE_CHECKING:
+    from jsonpath import JSONPath, JSONPathEnvironment
+    from jsonpath.exceptions import JSONPathError
 
 _TOKEN = re.compile(r",? '?TOKEN_\w+'?")
 PATH_CHARS_MAX = 200
@@ -26,14 +27,14 @@ FOUND_MAX = 10_000
 """Largest number of values that a path may find."""
 
 
+@lru_cache(maxsize=1)
 def _environment() -> JSONPathEnvironment:
+    from jsonpath import JSONPathEnvironment  # 3 MB, for probes that have a path.
+
     environment = JSONPathEnvironment()
     for name in ("match", "search"):
         del environment.function_extensions[name]
     return environment
-
-
-_ENVIRONMENT = _environment()
 
 
 @lru_cache(maxsize=64)
@@ -44,9 +45,13 @@ def parse_path(text: str) -> JSONPath:
         raise ValueError("the path is empty; write one like $.steps[0].state")
     if len(path) > PATH_CHARS_MAX:
         raise ValueError(f"the path has {len(path)} characters; at most {PATH_CHARS_MAX} are read: make it shorter")
+    from jsonpath import JSONPath
+    from jsonpath.exceptions import JSONPathError
+    from jsonpath.token import TOKEN_DDOT, TOKEN_RE
+
     try:
-        kinds = [token.kind for token in _ENVIRONMENT.lexer.tokenize(path)]
-        found = _ENVIRONMENT.compile(path)
+        kinds = [token.kind for token in _environment().lexer.tokenize(path)]
+        found = _environment().compile(path)
     except JSONPathError as error:
         raise ValueError(_sentence(path, error)) from None
     if TOKEN_RE in kinds:
@@ -59,6 +64,8 @@ def parse_path(text: str) -> JSONPath:
 
 
 def _sentence(path: str, error: JSONPathError) -> str:
+    from jsonpath.exceptions import JSONPathSyntaxError
+
     reason = _TOKEN.sub("", str(error).partition("\n")[0])
     index = error.token.index if isinstance(error, JSONPathSyntaxError) and error.token else -1
     at = f" at character {(index if index >= 0 else len(path) - 1) + 1}"
@@ -70,6 +77,8 @@ def find_values(path: JSONPath, value: JSON) -> Sequence[JSON]:
 
     Raises ValueError, one sentence, for too many values, or too deep nesting.
     """
+    from jsonpath.exceptions import JSONPathError
+
     try:
         found = (
             [one.obj for one in islice(path.finditer(value), FOUND_MAX + 1)] if isinstance(value, dict | list) else []

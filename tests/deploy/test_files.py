@@ -47,17 +47,17 @@ def test_secrets_are_named_as_files_that_the_program_reads():
 
 def test_web_and_worker_are_started_alike_everywhere():
     """As `up` starts them, but for the address; one that differs is one without a trial."""
-    started = re.findall(r"exec (python -m|celery) (.*?)\n    ;;", text_of("serve.sh"), re.DOTALL)
-    ours = {program: set(words.replace("\\", "").split()) for program, words in started}
+    started = re.findall(r"exec python -m (\S+)(.*)", text_of("serve.sh"))
+    ours = {module: set(words.split()) for module, words in started}
     launcher = (ROOT / "console" / "launch" / "up.py").read_text()
-    for program, unit in (("python -m", "fabric-flow-web.service"), ("celery", "fabric-flow-worker@.service")):
-        (line,) = re.findall(rf"ExecStart=\S+/{program} (.*)", text_of(f"systemd/{unit}"))
-        assert set(line.split()) - {"127.0.0.1"} == ours[program] - {"0.0.0.0"}
-        assert [word for word in ours[program] if word.startswith("--") and word not in launcher] in (
-            [],
-            ["--host"],
-            ["--host", "--port"],
-        )
+    for module, unit in (
+        ("console.web_server", "fabric-flow-web.service"),
+        ("console.worker", "fabric-flow-worker@.service"),
+    ):
+        (line,) = re.findall(rf"ExecStart=\S+/python -m {module}(.*)", text_of(f"systemd/{unit}"))
+        assert set(line.split()) - {"127.0.0.1"} == ours[module] - {"0.0.0.0"}
+        assert f'"{module}"' in launcher
+        assert {word for word in ours[module] if word.startswith("--") and word not in launcher} <= {"--host", "--port"}
 
 
 def test_the_image_is_built_from_the_lock_and_runs_as_an_unprivileged_user():

@@ -91,7 +91,7 @@ class Installation:
 
     def worker(self) -> int:
         """Process id of the worker."""
-        return self._child("celery")
+        return self._child("console.worker")
 
     def kill_web_server(self) -> None:
         """As the kernel would when memory is short; `up` starts another."""

@@ -126,7 +126,7 @@ def look_at_workers() -> Iterator[Finding]:
         waiting = Run.objects.filter(incarnation__isnull=True, wake_at__lte=now).count()
         yield wrong(
             f"No worker is alive; {waiting:,} {'run is' if waiting == 1 else 'runs are'} due.",
-            "Start one: `celery -A console worker --pool threads --concurrency 4`, or `manage.py up`.",
+            "Start one: `python -m console.worker`, or `manage.py up`.",
         )
 
 

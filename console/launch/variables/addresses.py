@@ -100,7 +100,8 @@ def broker(address: str | None, data: Path) -> Settings:
             "processed_folder": str(folders["processed"]),
             "control_folder": str(folders["control"]),
             "store_processed": False,
-            "polling_interval": 0.05,
+            # Seconds. Of a run the local nudge has told the worker before; drills wait for their message.
+            "polling_interval": 0.25,
         },
         # Remote control over files costs a poll per worker and tells nothing that the database does not.
         "CELERY_WORKER_ENABLE_REMOTE_CONTROL": False,

@@ -13,7 +13,7 @@ from fabric.core.values.units import JSON
 from fabric.core.values.words import dollars, duration
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.faults.catalogue import FaultRefused
-from simulator.scenarios.baseline.work import LONGEST_S
+from simulator.scenarios.baseline.bounds import LONGEST_S
 from simulator.scenarios.spec.scenario import Scenario
 from simulator.scenarios.spec.toml import parse_scenario
 from simulator.texts.problems import Unreadable

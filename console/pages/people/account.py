@@ -6,7 +6,6 @@ import time
 from io import BytesIO
 from typing import Any
 
-import segno
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -219,6 +218,8 @@ def end(request: HttpRequest) -> HttpResponse:
 
 def qr(uri: str) -> SafeString:
     """Return a QR code of a text as SVG: dark on light, in any colours of the page."""
+    import segno
+
     out = BytesIO()
     segno.make(uri, error="m").save(out, kind="svg", xmldecl=False, svgns=True, border=4, omitsize=True, light="#fff")
     return mark_safe_markup(out.getvalue().decode())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,8 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from fabric.adapters.people.oidc_answers import OidcAway, OidcClaims, OidcRefused
+
 SCOPE = "openid email profile"
 OFFLINE = "offline_access"
 TIMEOUT_S = 5.0
@@ -32,31 +33,6 @@ LEEWAY_S = 60
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures by the provider's own key: never ``none``, and none that is made with the client's secret."""
 GROUPS = "groups"
-
-
-class OidcAway(Exception):
-    """The provider did not answer, or not as a provider does: nothing is known. Its text has the reason."""
-
-
-class OidcRefused(Exception):
-    """The provider refused, or sent a wrong answer. Its text has the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class OidcClaims:
-    """Claims of the provider about a person."""
-
-    subject: str
-    email: str
-    """Checked address; empty where the provider does not confirm it."""
-    username: str
-    domain: str
-    """Domain of a Google Workspace account, else empty."""
-    groups: frozenset[str]
-    auth_time: int
-    """Time of the person's last sign-in there, seconds since the epoch; 0: unknown."""
-    refresh: str = field(repr=False)
-    """Refresh token; empty: there is none."""
 
 
 class OidcProvider:

@@ -13,8 +13,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-import jsonschema_rs
-
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest, encode, fingerprint
@@ -60,6 +58,8 @@ def compile_schema(schema: Mapping[str, JSON], *, mask: str = "") -> Evaluator:
 
 @lru_cache(maxsize=1_024)
 def _compile_schema(raw: bytes, mask: str) -> Evaluator:
+    import jsonschema_rs  # 4 MB, which a process without schemas does not need.
+
     schema = json.loads(raw)
     try:
         validator = jsonschema_rs.validator_for(

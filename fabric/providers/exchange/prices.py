@@ -13,8 +13,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from genai_prices import Usage, calc_price
-
 from fabric.core.spec.tree import ModelSpec
 from fabric.core.values.cost import Price
 
@@ -128,6 +126,8 @@ def _is_listed(tier: str) -> bool:
 
 def _look_up(model: str, provider: str, url: str) -> ListedPrice | None:
     """Return the listed model of an address, or without one of a provider."""
+    from genai_prices import Usage, calc_price
+
     usage, now = Usage(input_tokens=1), datetime.now(UTC)
     try:
         if url:

@@ -26,6 +26,9 @@ from fabric.selectors.workspaces.policies import standing_policy
 from fabric.tools.functions import named_tools as named
 from fabric.tools.functions.permits import NOTHING, Permits
 
+DRILL_PROVIDER = "drill"
+"""Provider adapter that live drills call in place of any model: only a drill's own revision may name it."""
+
 
 @dataclass(frozen=True, slots=True)
 class InstallationFacts:

@@ -13,12 +13,13 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from fabric.adapters.people.oidc import OidcAway, OidcClaims, OidcProvider, OidcRefused
+from fabric.adapters.people.oidc_answers import OidcAway, OidcClaims, OidcRefused
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import held_in, write_roles
@@ -31,6 +32,9 @@ from fabric.services.errors import Refused
 from fabric.services.installation import facts as here
 from fabric.services.people.members import PROVIDER, ended_by_loss, ended_with, member_add, user_new
 from fabric.services.people.sign_in.sessions import sign_ins_end_all
+
+if TYPE_CHECKING:
+    from fabric.adapters.people.oidc import OidcProvider
 
 log = logging.getLogger(__name__)
 
@@ -277,6 +281,8 @@ def _build_actor(workspace_id: str) -> Actor:
 
 @lru_cache(maxsize=4)
 def _provider(issuer: str, client_id: str, secret: str, groups_claim: str) -> OidcProvider:
+    from fabric.adapters.people.oidc import OidcProvider  # Its libraries are for those who have a provider.
+
     return OidcProvider(issuer, client_id, secret, groups_claim)
 
 

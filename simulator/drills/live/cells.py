@@ -32,13 +32,14 @@ from fabric.core.values.units import JSON, MICROS
 from fabric.core.values.words import count, dollars, duration
 from fabric.models import Run
 from fabric.services.actors import drills_workspace_ensure
-from fabric.services.fabrics.publication.models import DRILL_PROVIDER
 from fabric.services.fabrics.revisions import drilled_publish
 from fabric.services.installation import facts as here
+from fabric.services.installation.facts import DRILL_PROVIDER
 from fabric.services.runs.start import run_start
 from simulator.drills.live.conditions import CAP_S
-from simulator.drills.live.restoration import NOTHING, REPORT, PutBack, acting_in, is_resting, put_back, store_report
+from simulator.drills.live.restoration import NOTHING, PutBack, acting_in, is_resting, put_back, store_report
 from simulator.drills.models.tables import Drill, Status
+from simulator.drills.runs.left_behind import REPORT
 from simulator.drills.runs.names import start_key
 from simulator.drills.runs.storage import Driven
 from simulator.scenarios.baseline.equipment import equip_fabric, with_lookup

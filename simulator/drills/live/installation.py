@@ -22,7 +22,8 @@ from simulator.drills.live import cells as in_place
 from simulator.installation.workers import Rows, Site, publish_and_start, temporary_site, wait_until
 from simulator.scenarios.baseline.equipment import equip_fabric
 from simulator.scenarios.baseline.work import REQUEST
-from simulator.scenarios.play.cells import Cell, find_verdict, promised_by
+from simulator.scenarios.play.cells import find_verdict, promised_by
+from simulator.scenarios.play.verdicts import Cell
 from simulator.scenarios.promises.expectation import Chain, build_chain
 from simulator.swarm.setups import DOCUMENTS
 

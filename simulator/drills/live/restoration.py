@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import TERMINAL, RunState
-from fabric.models import Fabric, Run, Workspace
+from fabric.models import Fabric, Run
 from fabric.models.runs.run import LIVE
 from fabric.selectors.models.breakers import breakers_open
 from fabric.services.actors import system_actor
@@ -23,8 +23,8 @@ from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import drilled_withdraw
 from fabric.services.models.breakers import breaker_reset
 from fabric.services.runs.control import run_terminate
-from simulator.drills.models.tables import LIVE as LIVE_MODE
-from simulator.drills.models.tables import OPEN_STATUSES, Drill, Status
+from simulator.drills.models.tables import Drill
+from simulator.drills.runs.left_behind import REPORT, list_left_behind
 from simulator.drills.runs.names import start_key
 
 REASON, NOTHING = "drill ended", "nothing was left to put back"
@@ -115,27 +115,6 @@ def _close_breakers(actor: Actor, names: Sequence[str]) -> int:
 
 
 # -- what was left -----------------------------------------------------------------------------------------------------
-
-REPORT = "rollback"
-"""Key of the report in a drill's body."""
-UNREPORTED = (Status.ABORTED, Status.INTERRUPTED, Status.FAILED)
-"""States in which a live drill may lack its report: a completed one stored it with its verdict."""
-_OF = ("id", "workspace_id")
-
-
-def list_left_behind() -> list[tuple[str, str]]:
-    """Return ``(workspace, drill)`` of each ended live drill whose effects may remain: it has a live run, or no report.
-
-    Its process can be killed after its runs have ended, and before it closed its breakers or stored its report.
-    """
-    spaces = dict(Workspace.objects.filter(drills_of__isnull=False).values_list("drills_of_id", "id"))
-    runs = Run.objects.filter(LIVE, workspace_id__in=list(spaces.values())).exclude(start_key="")
-    with_runs = {key.partition(":")[0] for key in runs.values_list("start_key", flat=True)}
-    drills = Drill.objects.filter(mode=LIVE_MODE, started_at__isnull=False, workspace_id__in=list(spaces))
-    ended = drills.exclude(status__in=OPEN_STATUSES)
-    unreported = drills.filter(status__in=UNREPORTED).exclude(body__contains=f'"{REPORT}"')
-    found = {*ended.filter(id__in=with_runs).values_list(*_OF), *unreported.values_list(*_OF)}
-    return [(spaces[workspace], drill) for drill, workspace in sorted(found)]
 
 
 def put_back_what_was_left(meanwhile: Callable[[], object] = bool, *, within_s: float = WITHIN_S) -> int:

@@ -12,7 +12,7 @@ from fabric.core.values.units import JSON
 from fabric.selectors.errors import Refused
 from simulator.drills.models.tables import Status
 from simulator.drills.selectors.drill_views import BatchView, CellView, Coverage, DrillView, State
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.reports.formats import Drilled, json_line, junit
 from simulator.scenarios.reports.page import page
 from simulator.scenarios.spec.journal import build_journal

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from simulator.drills.batches.modes import build_body
-from simulator.scenarios.play.cells import Verdict
-from simulator.scenarios.play.player import Played
-from simulator.scenarios.play.previews import Preview
+from simulator.scenarios.play.verdicts import Verdict
 from simulator.scenarios.reports.formats import TAGS, element, seconds_told, xml_text
+
+if TYPE_CHECKING:
+    from simulator.scenarios.play.player import Played
+    from simulator.scenarios.play.previews import Preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from simulator.agents.streams import add_streamed_parts
 from simulator.cast.agents import Reply
 from simulator.cast.services import BOOK, CANCEL, FIND
 from simulator.faults import catalogue as faults
+from simulator.scenarios.baseline.bounds import LONGEST_S
 from simulator.scenarios.promises.expectation import Chain, Person, build_chain
 from simulator.swarm import setups as swarm
 from simulator.swarm.fabrics import Fabric
@@ -46,8 +47,6 @@ Serve = Callable[[ToolRequest], Reply]
 REQUEST = "What does the report say?"
 SECONDS = 0.5
 """Virtual seconds that each answer takes."""
-LONGEST_S = 400_000.0
-"""Virtual seconds in which a run must have ended: longer than any deadline and due time."""
 RAISES = 100
 """Factor of the cap that finance names: far more than the run needs, so that its rate does not matter."""
 CONTENT = {"score": 1.0}

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.decision_table import table_with
@@ -17,32 +16,13 @@ from simulator.scenarios.baseline.equipment import equip_fabric
 from simulator.scenarios.baseline.work import STARTS_S, Work, observe_chain, until_put_back
 from simulator.scenarios.play import steady_state as steady
 from simulator.scenarios.play.circumstances import promise
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.promises.digests import CELLS
 from simulator.scenarios.promises.expectation import Chain, Person
 from simulator.scenarios.promises.layers import NotComputed
 from simulator.scenarios.strikes.failures import SUSTAINED, Sustained
 from simulator.swarm.setups import AS_DRAWN, WorldNames
 from simulator.world.world import World
-
-Verdict = Literal["pass", "deviated", "error", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Result of one cell."""
-
-    failure: FailureType
-    tier: Tier
-    verdict: Verdict
-    expected: str
-    observed: str
-    seed: int
-    why: str = ""
-    """Reason of an error or unknown verdict; empty if the two chains show it."""
-    equipped: str = ""
-    """Parts added so that the fabric meets the failure; empty for none."""
-    seconds: float = field(default=0.0, compare=False)
-    """Duration in seconds."""
 
 
 def find_verdict(seen: Chain, promised: Chain | None) -> Verdict:

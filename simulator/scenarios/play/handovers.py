@@ -17,7 +17,7 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.flow import Stage
 from fabric.core.values.taxonomy import Cause
 from simulator.faults.fault import Calls, Handing
-from simulator.scenarios.play.cells import Verdict
+from simulator.scenarios.play.verdicts import Verdict
 from simulator.scenarios.spec.scenario import Disturbance
 from simulator.scenarios.strikes.answers import SAME_BRIEF
 from simulator.scenarios.strikes.handovers import find_circle, first_agent

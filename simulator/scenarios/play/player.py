@@ -36,8 +36,8 @@ from simulator.scenarios.baseline.work import (
     run_after,
     until_put_back,
 )
-from simulator.scenarios.play.cells import Verdict
 from simulator.scenarios.play.handovers import is_about, judge_promise, promise_handovers
+from simulator.scenarios.play.verdicts import Verdict
 from simulator.scenarios.spec.journal import Journal, build_journal
 from simulator.scenarios.spec.probes import CheckedProbe, Observed
 from simulator.scenarios.spec.scenario import Disturbance, Scalar, Scenario

@@ -15,7 +15,7 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 
 DEFAULT = "default-table"
 """Name for the default table, where no fabric is named."""

@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.reports.formats import Drilled, count_passed, readable_text, verdicts
 
 SEPARATOR = " > "

@@ -209,7 +209,7 @@ def test_up_replaces_a_web_server_and_a_worker_that_hang(tmp_path):
     with started(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         Lines(process.stdout.fileno()).next()
         told = Lines(process.stderr.fileno())
-        stopped, holding = child_of(process, "console.web_server"), child_of(process, "celery")
+        stopped, holding = child_of(process, "console.web_server"), child_of(process, "console.worker")
         for pid in (stopped, holding):
             until_there(tmp_path / f"{pid}.beat")  # One that was not heard yet may take longer.
         os.kill(stopped, signal.SIGSTOP)

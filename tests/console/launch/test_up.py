@@ -80,7 +80,7 @@ def test_a_killed_worker_comes_back_and_kill_9_of_up_ends_everything(tmp_path):
         worker = next(
             pid
             for pid in descendants(process.pid)
-            if "celery" in arguments(pid) and child.__file__ not in arguments(pid)
+            if "console.worker" in arguments(pid) and child.__file__ not in arguments(pid)
         )
         os.kill(worker, signal.SIGKILL)
         Lines(process.stderr.fileno()).until("The worker was killed (signal 9")

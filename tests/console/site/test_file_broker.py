@@ -1,10 +1,12 @@
-"""The broker of files: a torn message is passed over, and what lies behind it is taken."""
+"""The broker of files: a torn message is passed over, and what lies behind it is taken; without messages it is seldom looked at."""
 
 import pytest
 from kombu.connection import Connection
+from kombu.entity import Queue
 from kombu.simple import SimpleQueue
 
 from console.launch.variables import addresses
+from console.site import file_broker
 
 
 @pytest.fixture
@@ -29,3 +31,26 @@ def test_a_torn_message_is_passed_over(broker):
         with pytest.raises(queue.Empty):
             queue.get_nowait()
     assert list(messages.iterdir()) == []
+
+
+def test_without_messages_the_folder_is_looked_at_four_times_a_second(tmp_path):
+    """A worker waits two seconds at a time (Celery's ``synloop``)."""
+    looks = []
+
+    class Channel(file_broker.Channel):
+        def _get(self, queue, timeout=None):
+            looks.append(queue)
+            return super()._get(queue, timeout)
+
+    class Transport(file_broker.Transport):
+        pass
+
+    Transport.Channel = Channel
+    options = addresses.broker(None, tmp_path)["CELERY_BROKER_TRANSPORT_OPTIONS"]
+    with (
+        Connection("filesystem://", transport=Transport, transport_options=options) as connection,
+        connection.Consumer(Queue("idle"), callbacks=[print]),
+    ):
+        with pytest.raises(TimeoutError):
+            connection.drain_events(timeout=2.0)
+        assert 1 <= len(looks) <= 10

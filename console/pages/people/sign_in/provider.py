@@ -19,7 +19,7 @@ from console.pages.people.sign_in.views import AFTER, finish_sign_in, is_other, 
 from console.site.access.sessions import SSO
 from console.site.errors import pages as errors
 from console.site.requests.client_address import build_address
-from fabric.adapters.people.oidc import OidcAway, OidcRefused
+from fabric.adapters.people.oidc_answers import OidcAway, OidcRefused
 from fabric.core.values.units import US
 from fabric.selectors.errors import Refused
 from fabric.services.people.identities import person_in, provider

@@ -12,10 +12,8 @@ from fabric.core.values.words import dollars
 from fabric.providers.exchange.prices import PRICED_AS, find_floor
 from fabric.providers.protocols import options as model_options
 from fabric.services.fabrics.yaml.document import FabricProblem
-from fabric.services.installation.facts import InstallationFacts
+from fabric.services.installation.facts import DRILL_PROVIDER, InstallationFacts
 
-DRILL_PROVIDER = "drill"
-"""Provider adapter that live drills call in place of any model: only a drill's own revision may name it."""
 _WITHOUT_DEFAULT = ("anthropic", "google", "azure", "bedrock", "vertex")
 """Providers whose models a fabric names itself: FABRIC_MODEL is the one of ``openai``."""
 _OVER_HTTP = ("openai", *_WITHOUT_DEFAULT)

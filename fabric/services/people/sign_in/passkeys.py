@@ -12,21 +12,12 @@ import time
 from collections.abc import Mapping
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core import signing
-from fido2.server import Fido2Server
-from fido2.webauthn import (
-    AttestedCredentialData,
-    AuthenticationResponse,
-    PublicKeyCredentialRpEntity,
-    PublicKeyCredentialUserEntity,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from fabric.core.people.actor import Actor
 from fabric.models import SecondFactor
@@ -35,11 +26,14 @@ from fabric.services.errors import Refused
 from fabric.services.people.sign_in.second_factors import NAME_MAX, factor_keep, factor_may_change
 from fabric.services.people.sign_in.single_use import use_once
 
+if TYPE_CHECKING:
+    from fido2.server import Fido2Server
+    from fido2.webauthn import AuthenticationResponse
+
 CHALLENGE_S = 300
 RESPONSE_CHARS_MAX = 20_000
 NO_PASSKEY = "the browser showed no passkey that is known here, or too late: try again, or sign in by your password"
 _SALT = "fabric.passkeys"
-_VERIFIED = UserVerificationRequirement.REQUIRED
 
 
 def passkey_host() -> str:
@@ -54,10 +48,20 @@ def passkey_host() -> str:
 
 def passkey_new(user: User) -> tuple[str, str]:
     """Return the options from which a browser makes a passkey, as JSON, and the state that its answer must carry."""
+    from fido2.webauthn import (
+        AttestedCredentialData,
+        PublicKeyCredentialUserEntity,
+        ResidentKeyRequirement,
+        UserVerificationRequirement,
+    )
+
     known = [AttestedCredentialData(bytes(row.secret)) for row in _rows(user)]
     who = PublicKeyCredentialUserEntity(id=_handle(user), name=user.get_username(), display_name=user.get_username())
     options, state = _server().register_begin(
-        who, known, resident_key_requirement=ResidentKeyRequirement.REQUIRED, user_verification=_VERIFIED
+        who,
+        known,
+        resident_key_requirement=ResidentKeyRequirement.REQUIRED,
+        user_verification=UserVerificationRequirement.REQUIRED,
     )
     return json.dumps(dict(options)["publicKey"]), _sign_state(state, f"new:{user.pk}")
 
@@ -85,12 +89,16 @@ def passkey_add(*, actor: Actor, user: User, state: str, answer: str, name: str 
 
 def passkey_asked() -> tuple[str, str]:
     """Return a browser's options to look for a passkey of any user, as JSON, and the state for its answer."""
-    options, state = _server().authenticate_begin(user_verification=_VERIFIED)
+    from fido2.webauthn import UserVerificationRequirement
+
+    options, state = _server().authenticate_begin(user_verification=UserVerificationRequirement.REQUIRED)
     return json.dumps(dict(options)["publicKey"]), _sign_state(state, "asked")
 
 
 def passkey_use(*, state: str, answer: str) -> User:
     """Return the user whose passkey answered. Raises Refused invalid."""
+    from fido2.webauthn import AttestedCredentialData, AuthenticationResponse
+
     refusal = Refused(NO_PASSKEY, code="invalid", field="passkey")
     opened, response = _open_challenge(state, "asked"), _read(answer)
     try:
@@ -115,6 +123,9 @@ def _server() -> Fido2Server:
     if not host:
         message = "passkeys need a host name, and this installation has none: set FABRIC_PUBLIC_URL to one"
         raise Refused(message, code="conflict", field="passkey")
+    from fido2.server import Fido2Server
+    from fido2.webauthn import PublicKeyCredentialRpEntity
+
     rp = PublicKeyCredentialRpEntity(id=host, name="Fabric Flow")
     return Fido2Server(rp, verify_origin=lambda origin: origin in settings.FABRIC_ORIGINS)
 
@@ -143,6 +154,8 @@ def _sign_state(state: Mapping[str, Any], purpose: str) -> str:
 
 def _open_challenge(state: str, purpose: str) -> dict[str, Any]:
     """Return the state of a fresh, unanswered challenge. Raises Refused invalid."""
+    from fido2.webauthn import UserVerificationRequirement
+
     refusal = Refused(NO_PASSKEY, code="invalid", field="passkey")
     try:
         found = signing.loads(state[:1_000], salt=_SALT, max_age=CHALLENGE_S)
@@ -150,7 +163,7 @@ def _open_challenge(state: str, purpose: str) -> dict[str, Any]:
         raise refusal from error
     if found["for"] != purpose or not use_once(f"challenge:{found['challenge']}", for_s=CHALLENGE_S):
         raise refusal
-    return {"challenge": found["challenge"], "user_verification": _VERIFIED}
+    return {"challenge": found["challenge"], "user_verification": UserVerificationRequirement.REQUIRED}
 
 
 def _read(answer: str) -> dict[str, Any]:

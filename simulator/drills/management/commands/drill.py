@@ -22,7 +22,8 @@ from simulator.drills.fabrics import DEFAULT_TABLE
 from simulator.drills.management.live.options import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
 from simulator.drills.services.drafts import changed_cells, expectation_changes
-from simulator.scenarios.play.cells import Cell, drill_cells
+from simulator.scenarios.play.cells import drill_cells
+from simulator.scenarios.play.verdicts import Cell
 from simulator.scenarios.promises.digests import CELLS
 from simulator.scenarios.promises.layers import unmet_said
 from simulator.scenarios.reports.formats import Drilled, count_failed, json_line, junit, verdicts

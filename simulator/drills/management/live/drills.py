@@ -21,7 +21,7 @@ from simulator.drills.reports.scenarios import Play
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import DrillsAsked, drill_ask, stop_drills
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.promises.digests import Cell as Picked
 from simulator.scenarios.spec.scenario import Scalar
 

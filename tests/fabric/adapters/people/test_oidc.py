@@ -13,7 +13,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from fabric.adapters.people.oidc import OidcAway, OidcProvider, OidcRefused
+from fabric.adapters.people.oidc import OidcProvider
+from fabric.adapters.people.oidc_answers import OidcAway, OidcRefused
 
 KEY, OTHER = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}), RSAKey.generate_key(2048, {"kid": "one"})
 NONCE = "n" * 43

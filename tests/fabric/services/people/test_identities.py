@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fabric.adapters.people.oidc import OidcClaims
+from fabric.adapters.people.oidc_answers import OidcClaims
 from fabric.services.people.identities import _domain_wrong, roles_for
 
 ADA = OidcClaims("1", "ada@example.org", "ada", "", frozenset({"engineers"}), 0, "")

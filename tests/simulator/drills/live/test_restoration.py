@@ -14,8 +14,9 @@ from fabric.services.fabrics.revisions import drilled_publish
 from fabric.services.runs.start import run_start
 from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.live.cells import LiveResult, adapt_fabric
-from simulator.drills.live.restoration import PutBack, acting_in, list_left_behind, put_back, put_back_what_was_left
+from simulator.drills.live.restoration import PutBack, acting_in, put_back, put_back_what_was_left
 from simulator.drills.models.tables import Drill, Status
+from simulator.drills.runs.left_behind import list_left_behind
 from simulator.drills.runs.names import start_key
 from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import drill_ask

@@ -12,8 +12,9 @@ from fabric.core.spec.policies.decision_table import BOUNDED_ONLY, LAYERS_ONLY, 
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import FailureType, Tier
 from simulator.scenarios.baseline.equipment import MEETS
-from simulator.scenarios.play.cells import Cell, drill, drive, judge_world, matrix
+from simulator.scenarios.play.cells import drill, drive, judge_world, matrix
 from simulator.scenarios.play.circumstances import CANNOT, promise
+from simulator.scenarios.play.verdicts import Cell
 from simulator.scenarios.promises.expectation import Chain, Person
 from simulator.scenarios.strikes.failures import SUSTAINED, Sustained
 from tests import sets

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fabric.core.values.taxonomy import FailureType, Tier
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.reports.formats import DEFAULT, TAGS, Drilled, count_failed, count_passed, json_line, junit
 
 FAST, BATCH, HIGH = Tier.INTERACTIVE, Tier.BATCH, Tier.HIGH_STAKES

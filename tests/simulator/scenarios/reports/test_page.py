@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from fabric.core.values.taxonomy import FailureType, Tier
-from simulator.scenarios.play.cells import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.reports.formats import Drilled
 from simulator.scenarios.reports.page import MARKS, MEANS, ROWS, ReportLine, lines, page
 

@@ -12,7 +12,7 @@ from django.test import Client
 from console.site.access.senders import is_known
 from console.site.access.sessions import BACKEND, SSO
 from console.site.errors.problems import Problem
-from fabric.adapters.people.oidc import OidcClaims
+from fabric.adapters.people.oidc_answers import OidcClaims
 from fabric.models import Identity
 from fabric.services.people.identities import GRACE_S, person_in
 from fabric.services.people.sign_in.sessions import sign_in_begin
