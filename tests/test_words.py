@@ -313,7 +313,7 @@ def test_names_and_prose_have_referents():
         ("simulator/agents/extracts.py", 'x = "nobody else"'),
         ("tests/test_tidy.py", "def test_nobody_works(): ..."),
         ("templates/runs/page.html", "<p>{{ name }} and nobody else</p>"),
-        ("static/js/live.js", "// Whoever sees the page opens one."),
+        ("static/runs/live.js", "// Whoever sees the page opens one."),
     ],
 )
 def test_a_word_without_a_referent_is_found(where, source):

@@ -259,7 +259,7 @@ def test_without_script_everything_is_still_reached(visit, waiting):
     page.wait_for_url(f"**{waiting}")
 
 
-SPANS = """async all => { const { span } = await import("/static/js/times.js"); return all.map(span); }"""
+SPANS = """async all => { const { span } = await import("/static/shell/times.js"); return all.map(span); }"""
 
 
 def test_the_script_writes_durations_as_the_server_does(visit):

@@ -112,7 +112,7 @@ def test_a_file_is_what_it_was_once_it_is_unpacked(client, name, accepted):
 
 
 def test_a_part_of_a_file_is_not_packed(client):
-    answer = client.get("/static/css/tokens.css", headers=BROWSER | {"range": "bytes=0-9"})
+    answer = client.get("/static/shell/tokens.css", headers=BROWSER | {"range": "bytes=0-9"})
     assert (answer.status_code, answer.headers.get("Content-Encoding")) == (206, None)
     assert len(read(answer)) == 10
 

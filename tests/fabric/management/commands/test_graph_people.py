@@ -101,7 +101,7 @@ def test_the_gate_costs_nothing_and_asks_no_model(actor, tmp_path, gated):
     mine = [
         one.fact
         for one in run_events(actor, run.id, limit=400)
-        if one.kind == "model_answered" and one.fact["model"] == "nobody"
+        if one.kind == "model_answered" and one.fact["model"] == "no-model"
     ]
     assert [(one["cost_usd_micros"], one["input_tokens"], one["output_tokens"]) for one in mine] == [(0, 0, 0)] * 2
 

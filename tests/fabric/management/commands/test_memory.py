@@ -43,7 +43,7 @@ def test_written_shown_listed_deleted_and_each_change_is_audited():
     assert (shown["value"], shown["version"], shown["actor"]) == (41, 2, "owner")
     assert command("memory", "show", *KEY).out.endswith("\n41\n")
     listed = command("memory", "list", "remembering").out
-    assert "notes: 1 of 100 keys (write: reader; read: reader; delete: nobody)" in listed
+    assert "notes: 1 of 100 keys (write: reader; read: reader; delete: no agent)" in listed
     assert "budget  version 2  41  (owner, " in listed
     assert "scratch: of each run, in its journal" in listed
     deleted = command("memory", "delete", *KEY, "--reason", "It is wrong.")
