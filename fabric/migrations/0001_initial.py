@@ -561,6 +561,7 @@ class Migration(migrations.Migration):
                 ('at', models.BigIntegerField()),
                 ('seq', models.IntegerField()),
                 ('version', models.SmallIntegerField()),
+                ('more', models.SmallIntegerField(db_default=0, default=0)),
                 ('kind', models.TextField()),
                 ('header', fabric.models.fields.packed.PackedField()),
                 ('payload', fabric.models.fields.packed.PackedField(null=True)),

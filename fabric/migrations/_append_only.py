@@ -3,7 +3,7 @@
 SQLite forgets the triggers of a table that a later migration alters (Django makes it anew): such a migration runs ``install`` again as its last step.
 """
 
-_EVENT = ("at", "seq", "version", "run_id", "workspace_id", "kind", "header", "payload_hash", "hash")
+_EVENT = ("at", "seq", "version", "more", "run_id", "workspace_id", "kind", "header", "payload_hash", "hash")
 _AUDIT = ("id", "workspace_id", "at", "actor", "via", "kind", "subject", "body", "address")
 
 

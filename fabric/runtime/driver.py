@@ -16,7 +16,7 @@ from fabric.core import engine
 from fabric.core.budgets.grants import HeldGrants, Need, NoGrants
 from fabric.core.decision.work import EmittedFact
 from fabric.core.events.commands import AbortCall, Command, Outgoing
-from fabric.core.events.envelope import JournalRow, find_format, to_row
+from fabric.core.events.envelope import JournalRow, find_format, to_rows
 from fabric.core.events.inputs import (
     INBOX,
     InboxInput,
@@ -324,7 +324,7 @@ class RunDriver:
         """Return the batch, and the instant of the next step. The last batch of a run that rests, has ended, or
         drains, releases it. ``before``: the run before this.
         """
-        rows = tuple(self._row(one) for one in emitted)
+        rows = self._rows(emitted)
         self._lately.note(before, self.run, now)
         self._usual.note(
             self._require_claim().fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now
@@ -346,12 +346,14 @@ class RunDriver:
             effects.append(WakeAt(None if self._released else at))
         return effects
 
-    def _row(self, one: EmittedFact) -> JournalRow:
-        row = to_row(one.event, one.content, self._head, one.hashed)
-        self._head = row.hash
-        if one.content is not None:
-            self.contents.seqs[one.event.content_ref] = row.seq
-        return row
+    def _rows(self, emitted: list[EmittedFact]) -> tuple[JournalRow, ...]:
+        rows = tuple(to_rows(emitted, self._head))
+        if rows:
+            self._head = rows[-1].hash
+        for one in emitted:
+            if one.content is not None:
+                self.contents.seqs[one.event.content_ref] = one.event.seq
+        return rows
 
     def _snapshot(self, *, release: bool) -> Snapshot | None:
         """Return a snapshot when it is due; memory then has no more contents than the snapshot."""
@@ -391,7 +393,7 @@ class RunDriver:
             caps=outgoing.caps(self._compiled) if children else None,
             sends=outgoing.sends(leaving) if leaving else (),
             snapshot=self._snapshot(release=release),
-            format=max(self._arrivals.format if release else 0, find_format([row.kind for row in rows])),
+            format=max(self._arrivals.format if release else 0, find_format([one.event.fact.kind for one in emitted])),
             reserved=reserved,
             settled=settled,
         )

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import psycopg
 
+from fabric.core.events.envelope import split_row
 from fabric.packing.rows import unpack
 from simulator.installation.database import MANAGE, ROOT, temporary_database
 
@@ -218,7 +219,8 @@ class Rows:
         """Returns the facts of each run's journal in order, each with its kind and its instant."""
         rows = self.read_patiently("SELECT run_id, kind, at, header FROM fabric_event ORDER BY run_id, seq")
         found: dict[str, list[dict[str, Any]]] = {}
-        for run_id, kind, at, header in rows:
-            fact = {"attempt": 1, **json.loads(unpack(bytes(header)))["d"], "kind": kind, "at": at}
-            found.setdefault(str(run_id), []).append(fact)
+        for run_id, first, at, header in rows:
+            for _, kind, _, own in split_row(0, str(first), 0, unpack(bytes(header))):
+                fact = {"attempt": 1, **json.loads(own)["d"], "kind": kind, "at": at}
+                found.setdefault(str(run_id), []).append(fact)
         return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from fabric.core.events.envelope import JournalRow, from_row
+from fabric.core.events.envelope import JournalRow, from_row, split_rows
 from fabric.core.events.inputs import (
     CancelRequested,
     ContextGiven,
@@ -147,7 +147,7 @@ class Interventions:
             self._forks += 1
             self._fork(run_id)
 
-    def _point(self, rows: tuple[JournalRow, ...]) -> int:
+    def _point(self, rows: Sequence[JournalRow]) -> int:
         """Return the number of events of a fork: any, or as many as there were at an agent's accepted output."""
         any_of_them = self.world.rng.randint(1, len(rows))
         done = [row.seq for row in rows if row.kind == "output_accepted"]
@@ -157,7 +157,7 @@ class Interventions:
     def _fork(self, run_id: str) -> None:
         """Start a run from an event of this one; nothing happens if no work would be left."""
         world = self.world
-        rows = world.store.rows(run_id)
+        rows = list(split_rows(world.store.rows(run_id)))
         origin = world.watch.run(run_id)
         run, contents = Run(run_id, tier=origin.tier, seed=origin.seed), Contents()
         for row in rows[: self._point(rows)]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from fabric.core.breaker.passing import PassedBreaker
 from fabric.core.events.commands import Call
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import JournalRow, from_row, split_rows
 from fabric.core.events.inputs import INBOX, InboxInput, ModelReplied
 from fabric.core.evolve import evolve
 from fabric.core.state.context import CompiledFabric
@@ -180,9 +180,7 @@ class Watch:
         self._check_snapshot(seen, batch)
         self._family(batch)
         for row in rows[seen.rows :]:
-            if not self.violations:
-                self._row(seen, row)
-                self._check_snapshot(seen, batch)
+            self._check_row(seen, row, batch)
         if batch.reserved or batch.settled:
             self.check_shared()
         if not self.violations:
@@ -194,7 +192,7 @@ class Watch:
         return not batch.rows and bool(self._seen[batch.run_id].consumed.intersection(batch.consumed))
 
     def _check_snapshot(self, seen: WatchedRun, batch: Batch) -> None:
-        if batch.snapshot is not None and batch.snapshot.seq == seen.rows:
+        if batch.snapshot is not None and batch.snapshot.seq == seen.run.seq:
             self.world.sometimes["snapshot"] += 1
             found = damage_checks.snapshot_is_the_fold(seen.run, batch.snapshot)
             self.record_finding("snapshot_is_the_fold", seen.run_id, found)
@@ -209,7 +207,16 @@ class Watch:
         for send in batch.sends:
             self.register_input(send.run_id, INBOX.validate_json(send.body))
 
-    def _row(self, seen: WatchedRun, row: Any) -> None:
+    def _check_row(self, seen: WatchedRun, row: JournalRow, batch: Batch) -> None:
+        seen.rows += 1
+        if not self.violations:
+            self.record_finding("chain", seen.run_id, invariants.chain(seen, row))
+        for one in split_rows((row,)):
+            if not self.violations:
+                self._check_event(seen, one)
+                self._check_snapshot(seen, batch)
+
+    def _check_event(self, seen: WatchedRun, row: JournalRow) -> None:
         try:
             event = from_row(row.seq, row.kind, row.version, row.header)
             after = evolve(seen.run, event)
@@ -219,8 +226,7 @@ class Watch:
             )
             return
         seen.content = row.payload or b""
-        broken = invariants.chain(seen, row)
-        name, sentence = ("chain", broken) if broken else invariants.judge(seen, event, after)
+        name, sentence = invariants.judge(seen, event, after)
         if sentence:
             self.record_violation(name, seen.run_id, f"event {event.seq} {row.kind}: {sentence}")
         seen.take(event, after, row.hash)

@@ -111,18 +111,18 @@ class OneRun:
     """A flow5 run from its claim to its end, as one function call after another."""
 
     def __init__(self) -> None:
-        self.compiled, self.events, self.batches = compile_flow5(), 0, 0
+        self.compiled, self.rows, self.batches = compile_flow5(), 0, 0
 
     def drive(self) -> RunDriver:
         """Drive one run to its end, and return its driver."""
         driver, now = RunDriver(self.compiled), BEGIN
-        self.events = self.batches = 0
+        self.rows = self.batches = 0
         waiting = deque(driver.step(Taken(_claimed(), "bench"), now))
         while waiting:
             now += 1_000
             match waiting.popleft():
                 case Append(batch):
-                    self.events += len(batch.rows)
+                    self.rows += len(batch.rows)
                     self.batches += 1
                     waiting += driver.step(Committed(batch.new_seq), now)
                 case Perform(CallModel() as command):
@@ -157,7 +157,7 @@ def count_flow5() -> dict[str, int]:
         run.drive()
     with counted() as found:
         run.drive()
-    return {**_fields(found), "events": run.events, "batches": run.batches}
+    return {**_fields(found), "rows": run.rows, "batches": run.batches}
 
 
 def count_turn(number: int = EARLY) -> dict[str, int]:

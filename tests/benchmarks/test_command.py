@@ -38,7 +38,7 @@ def test_the_last_line_has_the_figures(db, more, clients):
     assert found.keys() >= FIGURES
     assert all(found[name] > 0 for name in FIGURES)
     assert found["commits_per_step"] <= 1.0
-    assert found["event_rows_per_run"] <= 28
+    assert found["event_rows_per_run"] <= 11
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fabric.core.events.envelope import KINDS, JournalRow
+from fabric.core.events.envelope import KINDS, JournalRow, split_row
 from fabric.core.events.inputs import INBOX
 from fabric.core.values.flow import FORMAT
 from fabric.core.values.units import JSON
@@ -84,14 +84,15 @@ def _stored(row: JSON) -> StoredRow:
 
 
 def shown(row: JournalRow | StoredRow) -> Iterator[str]:
-    """Yield what a row shows: its kind, and a field of it that is looked for."""
-    yield row.kind
-    fields_of = BROUGHT.get(row.kind, ())
-    held = json.loads(row.header)["d"] if fields_of else {}
-    for field in fields_of:
-        name, _, value = field.partition("=")
-        if name in held and value in ("", held[name]):
-            yield f"{row.kind}.{field}"
+    """Yield what a row shows: the kinds of its events, and fields of them that are looked for."""
+    for _, kind, _, header in split_row(row.seq, row.kind, row.version, row.header):
+        yield kind
+        fields_of = BROUGHT.get(kind, ())
+        held = json.loads(header)["d"] if fields_of else {}
+        for field in fields_of:
+            name, _, value = field.partition("=")
+            if name in held and value in ("", held[name]):
+                yield f"{kind}.{field}"
 
 
 def looked_for() -> list[str]:

@@ -4,6 +4,9 @@ A journal row is ``(seq, kind, version, header, payload, payload_hash, hash)``. 
 fields, and the fact without its defaults; spans and parties follow from the fact (``tracing``) and are not repeated.
 ``payload`` is the content's JSON, absent if there is none or it was erased; ``payload_hash`` stays.
 
+A row has one event, or several of one instant. Its columns are those of the first; each further one is a line of the
+header, ``KIND VERSION JSON``. It has the next seq, no content and no input of its own, and a kind of ``FOLLOWING``.
+
 Upcasters bring events and inputs of older program versions to the current form. From 1.0.0 on an event's or input's
 shape never changes under its version: old rows are read for good, and an older program must not drop a field that it
 does not know. So a changed shape is a new version, and so is an added field with a default. Its row in ``UPCAST``
@@ -13,9 +16,9 @@ that was raised for it. ``tests/fabric/core/events/test_upcasters.py`` checks th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -44,6 +47,49 @@ class Event:
     content_bytes: int = 0
 
 
+class Headed(Protocol):
+    """The columns of a journal row that its events are read from."""
+
+    @property
+    def seq(self) -> int:
+        """Return the seq of its first event."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of its first event."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Return the version of that kind."""
+        ...
+
+    @property
+    def header(self) -> bytes:
+        """Return its header."""
+        ...
+
+
+class Written(Protocol):
+    """An event to be written, with its content's bytes."""
+
+    @property
+    def event(self) -> Event:
+        """Return the event."""
+        ...
+
+    @property
+    def content(self) -> bytes | None:
+        """Return the content's JSON; None: it has none."""
+        ...
+
+    @property
+    def hashed(self) -> bytes:
+        """Return the content's SHA-256; empty: not computed."""
+        ...
+
+
 @value()
 class JournalRow:
     """One journal row, ready to be written: bytes are encoded once and serve row, hash and socket."""
@@ -56,6 +102,11 @@ class JournalRow:
     payload: bytes | None
     payload_hash: bytes
     hash: bytes
+
+    @property
+    def last_seq(self) -> int:
+        """Return the seq of the row's last event."""
+        return find_last_seq(self.seq, self.header)
 
 
 class UnknownEvent(ValueError):
@@ -91,22 +142,105 @@ def _reader(fact: type[Any]) -> msgspec.json.Decoder[Any]:
 _READERS = {kind: _reader(cls) for kind, cls in _FACTS.items()}
 
 
-def to_row(event: Event, content: bytes | None, prev: bytes, hashed: bytes = b"") -> JournalRow:
-    """Encode an event and chain it to ``prev`` (the hash of the event before it, 32 bytes). ``hashed``: the content's
-    SHA-256, if the caller has it.
+FOLLOWING = frozenset({"call_issued", "stage_entered", "stage_left"})
+"""Kinds of events that may stand in the row of the event before them. No query looks for their seq or content."""
+EVENTS_MAX = 16
+"""Most events in one row, so that a reader of one event finds its row within so many seqs."""
+
+
+def find_last_seq(seq: int, header: bytes) -> int:
+    """Return the seq of the last event in a row."""
+    return seq + header.count(b"\n")
+
+
+def group_events(events: Iterable[Written]) -> Iterator[list[Written]]:
+    """Yield the events of each row, in order."""
+    group: list[Written] = []
+    for one in events:
+        event = one.event
+        follows = event.fact.kind in FOLLOWING and one.content is None and not event.input_id
+        if group and not (follows and len(group) < EVENTS_MAX and event.at == group[0].event.at):
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def to_rows(events: Iterable[Written], prev: bytes) -> Iterator[JournalRow]:
+    """Encode events and chain their rows to ``prev``, the hash of the row before them (32 bytes)."""
+    for first, *more in group_events(events):
+        row = to_row(first.event, first.content, prev, first.hashed, [one.event for one in more])
+        prev = row.hash
+        yield row
+
+
+def to_row(
+    event: Event, content: bytes | None, prev: bytes, hashed: bytes = b"", more: Sequence[Event] = ()
+) -> JournalRow:
+    """Encode the events of one row and chain it to ``prev``, the hash of the row before it (32 bytes).
+
+    ``hashed``: the content's SHA-256, if the caller has it. ``more``: the events that follow in this row.
     """
     fact = event.fact
-    header = _encode({"e": (event.at, event.input_id, event.content_ref, event.content_bytes), "d": fact})
+    header = _header(event)
+    if more:
+        lines = [b"%b %d %b" % (one.fact.kind.encode(), one.fact.version, _header(one)) for one in more]
+        header = b"\n".join((header, *lines))
     payload_hash = NO_PAYLOAD if content is None else hashed or hash_content(content)
     hashed = event_hash(prev, event.seq, fact.kind, fact.version, header, payload_hash)
     return JournalRow(event.seq, fact.kind, fact.version, event.at, header, content, payload_hash, hashed)
 
 
+def _header(event: Event) -> bytes:
+    return _encode({"e": (event.at, event.input_id, event.content_ref, event.content_bytes), "d": event.fact})
+
+
+def split_row(seq: int, kind: str, version: int, header: bytes) -> Iterator[tuple[int, str, int, bytes]]:
+    """Yield ``(seq, kind, version, header)`` of each event in a row. ``from_row`` refuses that of a malformed line."""
+    if b"\n" not in header:
+        yield seq, kind, version, header
+        return
+    first, *lines = header.split(b"\n")
+    yield seq, kind, version, first
+    for number, line in enumerate(lines, start=seq + 1):
+        name, _, rest = line.partition(b" ")
+        digits, _, own = rest.partition(b" ")
+        yield number, name.decode(errors="replace"), int(digits) if digits.isdigit() else 0, own
+
+
+def list_events(rows: Iterable[Headed]) -> list[Event]:
+    """Decode the events of rows, in order. Raises as ``from_row`` does."""
+    return [event for row in rows for event in read_row(row.seq, row.kind, row.version, row.header)]
+
+
+def split_rows(rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
+    """Yield each event of the rows as a row of its own, with the hash of the row that it stands in."""
+    for row in rows:
+        if b"\n" not in row.header:
+            yield row
+            continue
+        for seq, kind, version, header in split_row(row.seq, row.kind, row.version, row.header):
+            kept = (row.payload, row.payload_hash) if seq == row.seq else (None, NO_PAYLOAD)
+            yield JournalRow(seq, kind, version, row.at, header, *kept, row.hash)
+
+
+def list_kinds(kind: str, header: bytes) -> list[str]:
+    """Return the kinds of the events in a row, in order."""
+    return [kind] if b"\n" not in header else [name for _, name, _, _ in split_row(0, kind, 0, header)]
+
+
+def read_row(seq: int, kind: str, version: int, header: bytes) -> list[Event]:
+    """Decode the events of a row, of older versions too; the payload is not needed. Raises as ``from_row`` does."""
+    return [from_row(*one) for one in split_row(seq, kind, version, header)]
+
+
 def from_row(seq: int, kind: str, version: int, header: bytes) -> Event:
-    """Decode a header, of an older version too; the payload is not needed. Raises UnknownEvent for an event of a
-    newer program, or ValueError for a malformed header.
+    """Decode the first event of a row, of an older version too; the payload is not needed. Raises UnknownEvent for an
+    event of a newer program, or ValueError for a malformed header.
     """
     known = fact_class(kind).version
+    header = header.partition(b"\n")[0]
     try:
         read = _READERS[kind].decode(header) if version == known else _older(seq, kind, version, known, header)
     except msgspec.DecodeError as error:

@@ -18,20 +18,23 @@ NOTIFIED = Q(IndexCondition(F("kind"), template=match_words(sorted(EVENTS))))
 
 
 class Event(models.Model):
-    """One journal row (``fabric.core.events.envelope.JournalRow``). Appended, never changed; a payload may be erased,
-    its hash stays.
+    """One journal row (``fabric.core.events.envelope.JournalRow``): one event, or several of one instant. Appended,
+    never changed; a payload may be erased, its hash stays.
     """
 
     pk = models.CompositePrimaryKey("run_id", "seq")
     at = models.BigIntegerField()
     """Microseconds since the epoch, UTC."""
     seq = models.IntegerField()
+    """Seq of the row's first event."""
     version = models.SmallIntegerField()
+    more = models.SmallIntegerField(default=0, db_default=0)
+    """Number of further events in the row."""
     run = models.ForeignKey(Run, models.DO_NOTHING, related_name="events", db_constraint=False, db_index=False)
     workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
     kind = models.TextField()
     header = PackedField()
-    """JSON: the envelope and the fact."""
+    """JSON: the envelope and the fact; a line for each further event."""
     payload = PackedField(null=True)
     """JSON of the content; null when there was none or it was erased."""
     payload_hash = models.BinaryField()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Literal
 
-from fabric.core.events.envelope import Event, UnknownEvent, from_row
+from fabric.core.events.envelope import Event, UnknownEvent, read_row
 from fabric.core.evolve import evolve
 from fabric.core.state.context import Contents
 from fabric.core.state.run import Run
@@ -102,20 +102,22 @@ def _load(claimed: ClaimedRun) -> LoadedRun:
         gone = _take_kept(contents, kept, claimed.kept)
     began = run.seq
     for row in claimed.rows:
-        event = _check_row(row, run.seq + 1, head)
+        first, *more = _check_row(row, run.seq + 1, head)
         if row.payload is not None:
-            contents.put(event.content_ref, decode(row.payload), event.content_bytes)
-            contents.seqs[event.content_ref] = row.seq
-        elif event.content_ref:
-            gone[event.content_ref] = row.seq
-        run, head = _fold_event(run, event), row.hash
+            contents.put(first.content_ref, decode(row.payload), first.content_bytes)
+            contents.seqs[first.content_ref] = row.seq
+        elif first.content_ref:
+            gone[first.content_ref] = row.seq
+        run, head = _fold_event(run, first), row.hash
+        for event in more:
+            run = _fold_event(run, event)
     _check_end(claimed, run, head)
     _check_contents(run, gone, contents)
     return LoadedRun(run, head, contents, began)
 
 
-def _check_row(row: StoredRow, expected: int, prev: bytes) -> Event:
-    """Return the event of a row that is at its place and unchanged since it was written."""
+def _check_row(row: StoredRow, expected: int, prev: bytes) -> list[Event]:
+    """Return the events of a row that is at its place and unchanged since it was written."""
     seq, kind = row.seq, row.kind
     if seq != expected:
         missing = (
@@ -133,7 +135,7 @@ def _check_row(row: StoredRow, expected: int, prev: bytes) -> Event:
             f"event {seq} ({kind}) was changed, or does not follow from the event before it: its hash differs",
         )
     try:
-        return from_row(seq, kind, row.version, row.header)
+        return read_row(seq, kind, row.version, row.header)
     except UnknownEvent as error:
         raise _Damaged("unknown", seq, str(error)) from error
     except ValueError as error:

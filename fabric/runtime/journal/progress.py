@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fabric.core.events.envelope import list_kinds
 from fabric.runtime.ports.journal import Batch
 
 _STEPS = (
@@ -112,4 +113,5 @@ PROGRESS: Final[Mapping[str, bool]] = dict.fromkeys(_STEPS, True) | dict.fromkey
 
 def progresses(batch: Batch) -> bool:
     """Return True if the batch journals a step that need not be repeated. Then the count of claims starts anew."""
-    return any(PROGRESS.get(row.kind, False) for row in batch.rows)
+    kinds = (kind for row in batch.rows for kind in list_kinds(row.kind, row.header))
+    return any(PROGRESS.get(kind, False) for kind in kinds)

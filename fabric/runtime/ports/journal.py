@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from fabric.core.audit.lines import AuditEntry
-from fabric.core.events.envelope import JournalRow
+from fabric.core.events.envelope import JournalRow, find_last_seq
 from fabric.core.people.eligibility import Person
 from fabric.core.people.roles import held_in, roles_at
 from fabric.core.values.fingerprint import ZERO_HASH
@@ -137,6 +137,11 @@ class StoredRow:
     payload_hash: bytes
     hash: bytes
 
+    @property
+    def last_seq(self) -> int:
+        """Return the seq of the row's last event."""
+        return find_last_seq(self.seq, self.header)
+
 
 @value()
 class ClaimedRun:
@@ -238,7 +243,7 @@ class Batch:
     @property
     def new_seq(self) -> int:
         """The journal's end after the batch."""
-        return self.last_seq + len(self.rows)
+        return self.rows[-1].last_seq if self.rows else self.last_seq
 
 
 class BatchFate(StrEnum):
@@ -396,7 +401,7 @@ class JournalStore(Protocol):
         ...
 
     def journal(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[StoredRow]:
-        """Return the rows with ``seq > after`` in order."""
+        """Return the rows with ``seq > after`` in order; ``seq`` is that of a row's first event."""
         ...
 
     def documents(self, run_id: str) -> tuple[Document, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from fabric.core import events as ev
-from fabric.core.events.envelope import Event, from_row
+from fabric.core.events.envelope import FOLLOWING, Event, read_row
 from fabric.core.mechanisms import budget, find_state
 from fabric.core.state.run import Run
 from fabric.core.values.flow import Stage
@@ -117,23 +117,26 @@ def _grant(granted: dict[str, int], fact: ev.Fact) -> None:
         granted.pop(getattr(fact, "command_id", ""), None)
 
 
-def read(row: StoredRow) -> Event | None:
-    """The event of one row; None where it cannot be read."""
+def read(row: StoredRow) -> list[Event]:
+    """Return the events of one row; none if it cannot be read."""
     try:
-        return from_row(row.seq, row.kind, row.version, row.header)
+        return read_row(row.seq, row.kind, row.version, row.header)
     except ValueError:
-        return None
+        return []
 
 
 def _events(claimed: ClaimedRun) -> Iterator[Event]:
-    return (event for event in map(read, claimed.rows) if event is not None)
+    return (event for row in claimed.rows for event in read(row))
 
 
 def last(claimed: ClaimedRun, kind: str) -> ev.Fact | None:
-    """The last fact of a kind, where it is there and can be read."""
-    row = next((row for row in reversed(claimed.rows) if row.kind == kind), None)
-    event = None if row is None else read(row)
-    return None if event is None else event.fact
+    """Return the last fact of a kind; None if there is none, or it cannot be read."""
+    for row in reversed(claimed.rows):
+        if row.kind == kind or kind in FOLLOWING:
+            found = [event.fact for event in read(row) if event.fact.kind == kind]
+            if found or row.kind == kind:
+                return found[-1] if found else None
+    return None
 
 
 def quarantine_review(claimed: ClaimedRun) -> ev.ReviewOpened | None:
@@ -173,5 +176,5 @@ def stage(claimed: ClaimedRun) -> Stage:
 
 def last_at(claimed: ClaimedRun) -> int:
     """The instant of the last of its events that can be read; 0: none can."""
-    event = next((event for event in map(read, reversed(claimed.rows)) if event is not None), None)
-    return _snapshot(claimed).at if event is None else event.at
+    events = next(filter(None, map(read, reversed(claimed.rows))), [])
+    return events[-1].at if events else _snapshot(claimed).at

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connection
 
-from fabric.core.events.envelope import NO_PAYLOAD, UnknownEvent, from_row
+from fabric.core.events.envelope import NO_PAYLOAD, UnknownEvent, find_last_seq, from_row, read_row, split_row
 from fabric.core.values.fingerprint import ZERO_HASH, event_hash
 from fabric.models import Run
 from fabric.packing.rows import unpack
@@ -83,6 +83,12 @@ class JournalRow:
     payload_hash: bytes
     hash: bytes
     workspace_id: str
+    more: int
+
+    @property
+    def last_seq(self) -> int:
+        """Return the seq of the row's last event."""
+        return find_last_seq(self.seq, self.header)
 
 
 @dataclass(slots=True)
@@ -104,8 +110,8 @@ class JournalCheck:
 
     def take(self, row: JournalRow) -> Iterator[AuditFinding]:
         """Check the next row."""
-        if row.seq > self.last_seq:
-            self.past = row.seq
+        if row.last_seq > self.last_seq:
+            self.past = row.last_seq
             return
         if row.seq != self.seq + 1:
             gone = (
@@ -119,21 +125,28 @@ class JournalCheck:
         elif unknown := _unknown(row):
             yield self._build_finding(AuditFault.UNKNOWN_VERSION, row.seq, unknown)
         yield from self._payload(row)
-        self.seq, self.head, self.whole = row.seq, row.hash, True
+        # The number of events by the part that was not changed, so that no gap seems to follow.
+        self.seq = row.last_seq if self._is_chained(row) else row.seq + row.more
+        self.head, self.whole = row.hash, True
+
+    def _is_chained(self, row: JournalRow) -> bool:
+        hashed = event_hash(self.head, row.seq, row.kind, row.version, row.header, row.payload_hash)
+        return not self.whole or hashed == row.hash
 
     def _find_change(self, row: JournalRow) -> str:
-        hashed = event_hash(self.head, row.seq, row.kind, row.version, row.header, row.payload_hash)
-        if self.whole and hashed != row.hash:
+        if not self._is_chained(row):
             return "does not have the hash of what it says after the event before it: it, or that one, was changed"
         if row.workspace_id != self.workspace_id:
             return f"names another workspace than its run, {row.workspace_id[:80]!r}"
+        if row.seq + row.more != row.last_seq:
+            return "has another number of events in its row than in its header"
         try:
-            at = from_row(row.seq, row.kind, row.version, row.header).at
+            instants = {event.at for event in read_row(row.seq, row.kind, row.version, row.header)}
         except UnknownEvent:
             return ""
         except ValueError:
             return "has a header that cannot be read"
-        return "" if at == row.at else "has another instant in its row than in its header"
+        return "" if instants == {row.at} else "has another instant in its row than in its header"
 
     def _payload(self, row: JournalRow) -> Iterator[AuditFinding]:
         if row.payload is None:
@@ -157,10 +170,11 @@ class JournalCheck:
 
 
 def _unknown(row: JournalRow) -> str:
-    try:
-        from_row(row.seq, row.kind, row.version, row.header)
-    except UnknownEvent:
-        return f"event {row.seq} is {row.kind[:40]!r} version {row.version}, which this program does not know: upgrade it, then verify again"
+    for seq, kind, version, header in split_row(row.seq, row.kind, row.version, row.header):
+        try:
+            from_row(seq, kind, version, header)
+        except UnknownEvent:
+            return f"event {seq} is {kind[:40]!r} version {version}, which this program does not know: upgrade it, then verify again"
     return ""
 
 
@@ -191,7 +205,7 @@ def _range(
     check: JournalCheck | None = None
     found = 0
     for row in _events(only or after, upto, exact=bool(only)):
-        counted.events += 1
+        counted.events += row.last_seq - row.seq + 1
         if check is None or check.run_id != row.run_id:
             if check is not None:
                 yield from _end_check(check, counted)
@@ -236,7 +250,7 @@ def _end_check(check: JournalCheck, counted: VerifiedCounts) -> Iterator[AuditFi
         yield AuditFinding(fault=AuditFault.PAYLOAD_MISSING, run_id=check.run_id, seq=seq, says=sentence)
 
 
-_COLUMNS = "run_id, seq, kind, version, at, header, payload, payload_hash, hash, workspace_id"
+_COLUMNS = "run_id, seq, kind, version, at, header, payload, payload_hash, hash, workspace_id, more"
 
 
 def _events(after: str, upto: str, *, exact: bool) -> Iterator[JournalRow]:
@@ -252,9 +266,9 @@ def _events(after: str, upto: str, *, exact: bool) -> Iterator[JournalRow]:
         with connection.cursor() as cursor:
             cursor.execute(statement, values)
             page = cursor.fetchall()
-        for run_id, seq, kind, version, instant, header, payload, payload_hash, hashed, workspace_id in page:
+        for run_id, seq, kind, version, instant, header, payload, payload_hash, hashed, workspace_id, more in page:
             kept = None if payload is None else unpack(bytes(payload))
-            yield JournalRow(run_id, seq, kind, version, instant, unpack(bytes(header)), kept, bytes(payload_hash), bytes(hashed), workspace_id)  # fmt: skip
+            yield JournalRow(run_id, seq, kind, version, instant, unpack(bytes(header)), kept, bytes(payload_hash), bytes(hashed), workspace_id, more)  # fmt: skip
         if len(page) < EVENTS:
             return
         at = page[-1][:2]

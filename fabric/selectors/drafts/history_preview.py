@@ -19,7 +19,7 @@ from django.db.models import Count, Max
 
 from fabric.auditor.redecisions import NO_FAILURE, Redecision, redecide
 from fabric.core.events.envelope import Event as Journaled
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import read_row
 from fabric.core.people.actor import Actor
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.decision_table import Reaction, Rung
@@ -288,7 +288,7 @@ def _bind_compiler(
 def _read(stored: Iterable[tuple[Any, ...]], last: int) -> Iterator[Journaled]:
     for _, seq, kind, version, header in stored:
         if seq <= last:
-            yield from_row(seq, kind, version, bytes(header))
+            yield from (event for event in read_row(seq, kind, version, bytes(header)) if event.seq <= last)
 
 
 def _draft_within(draft: CompiledFabric, topology: str) -> CompiledFabric | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
@@ -31,6 +32,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import write_sentence
+from fabric.selectors.runs.events.stored import StoredEvent, read_events
 
 WaitsFor = Literal["person", "provider"]
 WAITS: Mapping[WaitsFor, Q] = {
@@ -271,16 +273,17 @@ def _outcome(raw: bytes, *, partial: bool) -> dict[str, JSON] | None:
 def run_events(actor: Actor, run_id: str, *, after: int = 0, limit: int = 200) -> list[EventView]:
     """The run's events with ``seq > after``, in order. Refused not_found."""
     reads = _readable(actor, run_id)
-    rows = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
-    page = rows.values_list("seq", "kind", "version", "at", "header", "payload")[: max(1, min(limit, LIMIT_MAX))]
-    return [_event(*row, reads=reads) for row in page]
+    rows, most = Event.objects.filter(run_id=run_id, workspace_id=actor.workspace_id), max(1, min(limit, LIMIT_MAX))
+    found = read_events(rows, after=after, contents=True, page=most + 1)
+    return [_event(stored, reads=reads) for stored in islice(found, most)]
 
 
 Raw = bytes | memoryview
 """A binary column, as one driver or the other gives it."""
 
 
-def _event(seq: int, kind: str, version: int, at: int, header: Raw, payload: Raw | None, *, reads: bool) -> EventView:
+def _event(stored: StoredEvent, *, reads: bool) -> EventView:
+    seq, kind, version, at, header, *_, payload = stored
     content = content_for(payload, reads=reads)
     try:
         event = from_row(seq, kind, version, header_for(header, reads=reads))

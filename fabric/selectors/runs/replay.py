@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from fabric.core.decision.work import EmittedFact
-from fabric.core.events.envelope import NO_PAYLOAD, Event, from_row, to_row, verify_chain
+from fabric.core.events.envelope import NO_PAYLOAD, Event, read_row, to_row, verify_chain
 from fabric.core.evolve import evolve
 from fabric.core.people.actor import Actor
 from fabric.core.state.run import Run
@@ -133,17 +133,20 @@ def refold_run(row: dict[str, Any]) -> Refolded:
         if verify_chain([(seq, kind, version, header, payload_hash, hashed)], head) is not None:
             found.differences.append(f"event {seq}: the chain is broken here")
         try:
-            event = from_row(seq, kind, version, header)
-            found.differences += _bytes_differ(event, header, payload, payload_hash)
-            found.run, head = evolve(run, event), hashed
+            events = read_row(seq, kind, version, header)
+            found.differences += _bytes_differ(events, header, payload, payload_hash)
+            for event in events:
+                found.run = evolve(found.run, event)
+            head = hashed
         except Exception as error:  # noqa: BLE001 - A damaged journal may break anywhere, and that is what is looked for.
             damage = f"event {seq} ({kind}) does not fold: {error} ({type(error).__name__})"
             found.damage, found.folds = damage, False
             return found
-        reserved, settled = list_entries(run, [EmittedFact(event, payload)])
+        emitted = [EmittedFact(event, None if n else payload) for n, event in enumerate(events)]
+        reserved, settled = list_entries(run, emitted)
         found.reserved += reserved
         found.settled += settled
-        for change in projection.review_changes([EmittedFact(event, payload)]):
+        for change in projection.review_changes(emitted):
             known = found.changes.get(change.review_id)
             found.changes[change.review_id] = change if known is None else known.then(change)
     if (found.run.seq, head) != (row["last_seq"], bytes(row["head_hash"])):
@@ -160,8 +163,9 @@ def _rows(row: dict[str, Any]) -> Iterator[tuple[int, str, int, bytes, bytes | N
         yield seq, kind, version, bytes(header), kept, bytes(payload_hash), bytes(hashed)
 
 
-def _bytes_differ(event: Event, header: bytes, payload: bytes | None, payload_hash: bytes) -> Iterator[str]:
-    if to_row(event, None, ZERO_HASH).header != header:
+def _bytes_differ(events: list[Event], header: bytes, payload: bytes | None, payload_hash: bytes) -> Iterator[str]:
+    event, *more = events
+    if to_row(event, None, ZERO_HASH, more=more).header != header:
         yield f"event {event.seq} ({event.fact.kind}): its header does not encode to the bytes that are stored"
     if payload is not None and sha256(payload).digest() != payload_hash:
         yield f"event {event.seq} ({event.fact.kind}): its payload is not the one that was hashed"

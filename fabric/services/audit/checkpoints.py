@@ -26,6 +26,7 @@ from fabric.core.audit.lines import (
     checkpoint_digest,
     checkpoint_read,
 )
+from fabric.core.events.envelope import EVENTS_MAX
 from fabric.models import AuditLine, Checkpoint, Workspace
 from fabric.models.audit import UNSEALED
 from fabric.models.runs.run import BAD_STATES, ENDED
@@ -45,13 +46,14 @@ _ENDED = """
 SELECT id, last_seq, head_hash FROM fabric_run WHERE workspace_id = %s AND {condition} AND ended_at > %s
 """
 _LIVE = """
-SELECT r.id, r.last_seq, r.head_hash FROM fabric_run r JOIN fabric_event e ON e.run_id = r.id AND e.seq = r.last_seq
+SELECT r.id, r.last_seq, r.head_hash FROM fabric_run r
+JOIN fabric_event e ON e.run_id = r.id AND e.seq > r.last_seq - {events_max} AND e.seq + e.more = r.last_seq
 WHERE r.workspace_id = %s AND NOT (r.state IN ({ended})) AND e.at > %s
 """
 _CHANGED = (
     _ENDED.format(condition="state = 'completed'"),
     _ENDED.format(condition="state IN ({bad})".format(**_STATES)),
-    _LIVE.format(**_STATES),
+    _LIVE.format(events_max=EVENTS_MAX, **_STATES),
 )
 _NAMED = "SELECT id, last_seq, head_hash FROM fabric_run WHERE workspace_id = %s AND id = %s AND last_seq > 0"
 

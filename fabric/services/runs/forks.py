@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from pydantic import ValidationError
 
-from fabric.core.events.envelope import UnknownEvent, from_row, verify_chain
+from fabric.core.events.envelope import UnknownEvent, read_row, verify_chain
 from fabric.core.events.inputs import INBOX, ForkRequested, Kept
 from fabric.core.evolve import evolve
 from fabric.core.mechanisms.validation_gate import STAGE_OUTPUT
@@ -93,8 +93,8 @@ def fork_origin(*, store: JournalStore, actor: Actor, run_id: str, seq: int) -> 
         message = f"run {run.id} has events 1 to {run.last_seq}, and no event {seq}: pick one of them"
         raise Refused(message, code="invalid", field="seq")
     with store_answers():
-        rows = store.journal(run.id, limit=seq)
-    folded, contents = _fold_rows(run, rows)
+        rows = [row for row in store.journal(run.id, limit=seq) if row.seq <= seq]
+    folded, contents = _fold_rows(run, rows, seq)
     point = find_fork_point(folded, sources=revision_spec(run.revision_id).gates.reads_sources)
     if point.stage is None:
         message = (
@@ -111,7 +111,7 @@ def fork_origin(*, store: JournalStore, actor: Actor, run_id: str, seq: int) -> 
     return origin
 
 
-def _fold_rows(run: RunView, rows: list[StoredRow]) -> tuple[Run, Contents]:
+def _fold_rows(run: RunView, rows: list[StoredRow], upto: int) -> tuple[Run, Contents]:
     broken = verify_chain([(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in rows], ZERO_HASH)
     if broken is not None:
         message = f"the journal of run {run.id} is damaged at event {broken}: fork an earlier event"
@@ -119,15 +119,16 @@ def _fold_rows(run: RunView, rows: list[StoredRow]) -> tuple[Run, Contents]:
     folded, contents = Run(run.id, tier=run.tier), Contents()
     for row in rows:
         try:
-            event = from_row(row.seq, row.kind, row.version, row.header)
+            events = read_row(row.seq, row.kind, row.version, row.header)
         except (UnknownEvent, ValueError) as error:
             raise Refused(f"run {run.id} cannot be forked: {error}", code="conflict", field="seq") from None
-        folded = evolve(folded, event)
+        for event in events:
+            folded = evolve(folded, event) if event.seq <= upto else folded
         if row.payload is not None and sha256(row.payload).digest() != row.payload_hash:
             message = f"the content of event {row.seq} of run {run.id} is damaged: fork an earlier event"
             raise Refused(message, code="conflict", field="seq")
         if row.payload is not None:
-            contents.put(event.content_ref, json.loads(row.payload), event.content_bytes)
+            contents.put(events[0].content_ref, json.loads(row.payload), events[0].content_bytes)
     return folded, contents
 
 

@@ -143,6 +143,7 @@ def _row_values(batches: Sequence[Batch]) -> dict[str, Any]:
         "e_at": bigints([row.at for row in rows]),
         "e_seq": bigints([row.seq for row in rows]),
         "e_version": bigints([row.version for row in rows]),
+        "e_more": bigints([row.last_seq - row.seq for row in rows]),
         "e_kind": texts([row.kind for row in rows]),
         "e_header": byteas([pack(row.header) for row in rows]),
         "e_payload": byteas([None if row.payload is None else pack(row.payload) for row in rows]),

@@ -151,7 +151,8 @@ def _list_run_writes(batches: Sequence[Batch], workspaces: Mapping[str, str]) ->
 
 def _event(row: JournalRow) -> tuple[Any, ...]:
     payload = None if row.payload is None else pack(row.payload)
-    return (row.at, row.seq, row.version, row.kind, pack(row.header), payload, row.payload_hash, row.hash)
+    more = row.last_seq - row.seq
+    return (row.at, row.seq, row.version, more, row.kind, pack(row.header), payload, row.payload_hash, row.hash)
 
 
 def _columns(batch: Batch, now: RunColumns) -> tuple[Any, ...]:

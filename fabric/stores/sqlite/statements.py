@@ -185,8 +185,8 @@ RAISE = "UPDATE fabric_run SET format = max(format, ?) WHERE id = ?"
 PROGRESS = "UPDATE fabric_run SET claims = 0 WHERE id = ? AND claims > 0"
 RELEASE = "UPDATE fabric_run SET incarnation = NULL, wake_at = ? WHERE id = ?"
 APPEND = """
-INSERT INTO fabric_event (at, seq, version, kind, header, payload, payload_hash, hash, run_id, workspace_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO fabric_event (at, seq, version, more, kind, header, payload, payload_hash, hash, run_id, workspace_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 FAMILIES = """
 SELECT root_run_id, alive, spawned, cap_alive, cap_spawned FROM fabric_family WHERE root_run_id IN (SELECT value FROM json_each(?))

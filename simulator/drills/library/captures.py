@@ -15,6 +15,7 @@ from fabric.core.values.words import cut
 from fabric.models import Attachment, Event
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
+from fabric.selectors.runs.events.stored import StoredEvent, read_events
 from fabric.selectors.runs.inputs import run_inputs
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.services.rights import right_wanted
@@ -77,15 +78,15 @@ def captured_name(actor: Actor, run_id: str) -> str:
 
 
 def _read(run: RunView) -> Facts:
-    rows = Event.objects.filter(run_id=run.id).order_by("seq").values_list("seq", "kind", "version", "header")
+    rows = read_events(Event.objects.filter(run_id=run.id), page=2_000)
     cap = revision_spec(run.revision_id).policy.budget.run_usd_micros
-    return build_facts(_events(rows.iterator(chunk_size=2_000)), cap)
+    return build_facts(_events(rows), cap)
 
 
-def _events(rows: Iterable[tuple[int, str, int, bytes | memoryview]]) -> Iterable[facts.Event]:
-    for seq, kind, version, header in rows:
+def _events(rows: Iterable[StoredEvent]) -> Iterable[facts.Event]:
+    for seq, kind, version, _, header, *_ in rows:
         if kind in facts.READ:
-            yield seq, kind, fact_json(from_row(seq, kind, version, bytes(header)))
+            yield seq, kind, fact_json(from_row(seq, kind, version, header))
 
 
 def scenario_from(actor: Actor, run: RunView, found: Facts, name: str) -> tuple[Scenario, tuple[str, ...]]:

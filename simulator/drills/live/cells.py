@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 
 from fabric.composition import engine as wiring
-from fabric.core.events.envelope import Event, fact_json, from_row
+from fabric.core.events.envelope import Event, fact_json, read_row
 from fabric.core.schema.topology import Tiers
 from fabric.core.spec.endpoints import endpoint_name
 from fabric.core.spec.fabric import FabricSpec
@@ -174,7 +174,7 @@ class LiveDrill:
 def list_journal(run_id: str) -> list[Event]:
     """Return a run's journal."""
     rows = wiring.store().journal(run_id)
-    return [from_row(row.seq, row.kind, row.version, row.header) for row in rows]
+    return [event for row in rows for event in read_row(row.seq, row.kind, row.version, row.header)]
 
 
 def build_place(one: Drill, spec: FabricSpec, told: Mapping[str, JSON]) -> LiveDrill:

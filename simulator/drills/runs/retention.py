@@ -15,6 +15,7 @@ from fabric.core.audit.lines import Act
 from fabric.models import Attachment, Event, Fabric, Family, Inbox, Review, Revision, Run, Snapshot, Workspace
 from fabric.models.runs.run import ENDED
 from fabric.selectors.audit.holds import runs_held
+from fabric.selectors.runs.events.stored import count_events
 from fabric.services.actors import drills_workspace, system_actor
 from fabric.services.acts import audit_record
 from fabric.services.memories.retention import values_erase
@@ -44,7 +45,7 @@ def runs_expire(workspace: Workspace, until: int, *, dry_run: bool = False) -> l
     found = []
     for drill in _query_kept_drills(workspace.id).filter(ended_at__lte=until).order_by("id"):
         ids = drill_run_ids(drill)
-        events = Event.objects.filter(run_id__in=ids).count()
+        events = count_events(Event.objects.filter(run_id__in=ids))
         if not runs_held(ids) if dry_run else drill_runs_erase(drill):
             found.append((drill.run_id, drill.ended_at or 0, events))
     return found

@@ -212,6 +212,7 @@ def _event(workspace_id: str, run_id: str, row: JournalRow) -> Event:
         at=row.at,
         kind=row.kind,
         version=row.version,
+        more=row.last_seq - row.seq,
         header=row.header,
         payload=row.payload,
         payload_hash=row.payload_hash,

@@ -44,6 +44,7 @@ class WatchedRun:
     run: Run
     head: bytes = ZERO_HASH
     rows: int = 0
+    """Number of its journal's rows that were checked."""
     at: int = 0
     fence: int = 0
     owner: str = ""
@@ -232,7 +233,7 @@ class WatchedRun:
 
     def take(self, event: Event, after: Run, hashed: bytes) -> None:
         """Proceed to the next event."""
-        self.run, self.head, self.rows, self.at = after, hashed, self.rows + 1, event.at
+        self.run, self.head, self.at = after, hashed, event.at
 
 
 Check = Callable[[WatchedRun, Event, Any, Run], str]

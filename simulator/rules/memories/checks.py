@@ -15,7 +15,7 @@ from typing import Any
 from fabric.core.conversations import memory as run_memory
 from fabric.core.conversations.memory import Entry
 from fabric.core.decision.work import Work
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import from_row, split_rows
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.memories import Verb
 from fabric.core.values.frozen import replace
@@ -169,7 +169,7 @@ def reads(world: SeenWorld, seen: WatchedRun, spec: FabricSpec) -> Iterator[Foun
     if seen.damaged or not any(memory.scope == "run" for memory in spec.memories):
         return
     own = _Own(spec)
-    for row in world.store.rows(seen.run_id):
+    for row in split_rows(world.store.rows(seen.run_id)):
         content = json.loads(row.payload) if row.payload else {}
         fact = from_row(row.seq, row.kind, row.version, row.header).fact
         if wrong := own.take(fact, content):

@@ -80,7 +80,7 @@ def judge(seen: WatchedRun, event: Event, after: Run) -> tuple[str, str]:
 def chain(seen: WatchedRun, row: JournalRow) -> str:
     """Each row is chained to the one before it."""
     hashed = event_hash(seen.head, row.seq, row.kind, row.version, row.header, row.payload_hash)
-    return "" if hashed == row.hash else "its hash does not follow from the event before it"
+    return "" if hashed == row.hash else f"event {row.seq} {row.kind}: its hash does not follow from the row before it"
 
 
 # -- order -----------------------------------------------------------------------------------------------------------
@@ -89,7 +89,8 @@ def chain(seen: WatchedRun, row: JournalRow) -> str:
 @register_check()
 def dense_seq(seen: WatchedRun, event: Event, fact: Any, after: Run) -> str:
     """Events are numbered from 1 without a gap."""
-    return "" if event.seq == seen.rows + 1 == after.seq else f"its seq is {event.seq}, {seen.rows + 1} is next"
+    expected = seen.run.seq + 1
+    return "" if event.seq == expected == after.seq else f"its seq is {event.seq}, {expected} is next"
 
 
 @register_check()

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from fabric.composition.engine import compile_revision
-from fabric.core.events.envelope import JournalRow, fact_json, from_row
+from fabric.core.events.envelope import JournalRow, fact_json, list_events
 from fabric.core.events.inputs import ToolFinished
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.run import Run
@@ -240,7 +240,7 @@ def run_after(world: World) -> Run | None:
 
 def journaled_chain(rows: tuple[JournalRow, ...], state: RunState) -> Chain:
     """Return the chain of a journal, across all rows of the table."""
-    events = (from_row(row.seq, row.kind, row.version, row.header) for row in rows)
+    events = list_events(rows)
     return build_chain(((event.fact.kind, fact_json(event)) for event in events), state)
 
 

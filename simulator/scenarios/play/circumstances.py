@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import list_events
 from fabric.core.rules.signatures import effective_limit
 from fabric.core.spec.endpoints import endpoint_name
 from fabric.core.spec.fabric import FabricSpec
@@ -41,8 +41,7 @@ def before_the_end(spec: FabricSpec, tier: Tier, *, seed: int = 1) -> Earlier:
     before = baseline.drive_undisturbed(baseline.scripted_models(spec), tier, seed=seed)
     if before.why:
         raise NotComputed(before.why)
-    rows = before.world.store.rows(first_run(before.world).id)
-    events = [from_row(row.seq, row.kind, row.version, row.header) for row in rows]
+    events = list_events(before.world.store.rows(first_run(before.world).id))
     facts: list[tuple[int, Any]] = [(event.at, event.fact) for event in events]
     began = facts[0][0]
     ended = next(at for at, fact in facts if fact.kind == "stage_entered" and fact.stage == Stage.FINALIZE)

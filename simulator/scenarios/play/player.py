@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from fabric.auditor import Derived, derive_all
-from fabric.core.events.envelope import Event, from_row
+from fabric.core.events.envelope import Event, from_row, list_events
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.context import CompiledFabric
 from fabric.core.state.run import Run
@@ -380,5 +380,4 @@ def _lines(world: World, spec: FabricSpec) -> tuple[DecisionLine, ...]:
 
 
 def _events(world: World) -> list[Event]:
-    rows = world.store.rows(first_run(world).id)
-    return [from_row(row.seq, row.kind, row.version, row.header) for row in rows]
+    return list_events(world.store.rows(first_run(world).id))

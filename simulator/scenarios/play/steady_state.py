@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import from_row, list_events
 from fabric.core.state.run import Run
 from fabric.core.values.flow import RunState
 from fabric.core.values.units import JSON, US
@@ -47,19 +47,19 @@ def list_before(world: World) -> list[dict[str, JSON]]:
 def list_during(world: World) -> list[dict[str, JSON]]:
     """Return the probes of the disturbed run."""
     run = first_run(world)
-    rows = world.store.rows(run.id)
-    attempts = sum(row.kind == "call_issued" for row in rows)
+    events = list_events(world.store.rows(run.id))
+    attempts = sum(event.fact.kind == "call_issued" for event in events)
     broken = {one.invariant: one.sentence for one in world.watch.violations}
     chain = broken.pop("chain", "")
     once = next((broken.pop(name) for name in ONCE if name in broken), "")
     money = next((broken.pop(name) for name in MONEY if name in broken), "")
     left = "; ".join(f"{name}: {sentence}" for name, sentence in broken.items())
-    checked = f"invariants hold, {count(len(rows), 'event')} checked" if not left else "an invariant was broken"
+    checked = f"invariants hold, {count(len(events), 'event')} checked" if not left else "an invariant was broken"
     return [
         _probe("violations", len(world.watch.violations), checked, left),
         _probe("once", attempts, f"{count(attempts, 'attempt')} sent, none executed twice", once),
         _probe("cap", world.store.columns(run.id).cost_usd_micros, _check_spending(world, run), money),
-        _probe("journal", len(rows), "the journal's chain is whole", chain),
+        _probe("journal", len(events), "the journal's chain is whole", chain),
     ]
 
 

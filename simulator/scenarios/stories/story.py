@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fabric.core.events.envelope import Event, fact_json, from_row
+from fabric.core.events.envelope import Event, fact_json, list_events
 from fabric.core.spec.policies.decision_table import Accompaniment
 from fabric.core.state.run import Run
 from fabric.core.values.units import JSON, US
@@ -54,7 +54,7 @@ def story_of_journals(before: Sequence[Event], during: Sequence[Event], cap_usd_
 
 def _journal(world: World, run: Run | None = None) -> tuple[list[Event], int]:
     run = run or first_run(world)
-    events = [from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id)]
+    events = list_events(world.store.rows(run.id))
     return events, world.watch.find_fabric(run.id).spec.policy.budget.run_usd_micros
 
 

@@ -163,7 +163,7 @@ def _judge(site: Site, runs: int) -> None:
     found.spent_usd_micros, found.still_granted_usd_micros = spent, granted
     found.overspent_usd_micros = max(0, spent - cap) + max(0, found.cost_usd_micros - cap)
     found.uncovered_usd_micros = max(0, found.cost_usd_micros - spent)
-    told = [json.loads(unpack(bytes(header)))["d"] for (header,) in outside.ask(REFUSED)]
+    told = [json.loads(unpack(bytes(header)).split(b"\n")[0])["d"] for (header,) in outside.ask(REFUSED)]
     said = sum(EVIDENCE in one["cause"]["evidence"].get("details", {}) for one in told)
     found.unexplained = max(0, found.aborted - said)
     found.caps_broken, found.sums_wrong = outside.found.caps_broken, outside.found.sums_wrong

@@ -11,7 +11,7 @@ from fabric.composition.models import BUILT_IN, http_port
 from fabric.core import events as ev
 from fabric.core.calls.issue import command_for
 from fabric.core.events.commands import CallModel
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import list_events
 from fabric.core.evolve import evolve
 from fabric.core.state.context import Contents
 from fabric.core.state.run import Run
@@ -111,10 +111,12 @@ def rebuilt(run_id):
     run, contents = Run(run_id, tier=Tier(row.tier), seed=row.seed), Contents()
     offered = {tool.name: offers(tool) for tool in compiled.spec.all_tools}
     texts = wiring.store().documents(run_id)
-    for stored in wiring.store().journal(run_id):
-        event = from_row(stored.seq, stored.kind, stored.version, stored.header)
-        if stored.payload is not None:
-            contents.put(event.content_ref, decode(stored.payload), event.content_bytes)
+    rows = wiring.store().journal(run_id)
+    payloads = {row.seq: row.payload for row in rows}
+    for event in list_events(rows):
+        payload = payloads.get(event.seq)
+        if payload is not None:
+            contents.put(event.content_ref, decode(payload), event.content_bytes)
         run = evolve(run, event)
         fact = event.fact
         if not isinstance(fact, ev.CallIssued) or fact.call != "model":

@@ -15,7 +15,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.child_runs.teams import map_specs
 from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.events.envelope import from_row, verify_chain
+from fabric.core.events.envelope import list_events, split_rows, verify_chain
 from fabric.core.events.inputs import INBOX, CancelRequested, DecisionMade, InboxInput, RunRequested
 from fabric.core.evolve import fold
 from fabric.core.spec.fabric import FabricSpec
@@ -232,7 +232,7 @@ class Household:
             inbox=tuple(stood(InboxItem(member.run_id, key, body)) for key, body in member.inbox.items()),
             taken_over=False,
             workspace_id="workspace",
-            last_seq=len(stored),
+            last_seq=stored[-1].last_seq if stored else 0,
             head=stored[-1].hash if stored else ZERO_HASH,
             claims=CLAIMS_MAX + 1 if member.poisoned else 1,
             parent_run_id=member.parent[0] if member.parent else None,
@@ -291,7 +291,7 @@ class Household:
             if input_id in member.fresh:
                 member.inbox[input_id] = member.bodies[input_id]
         member.taken -= set(member.inbox)
-        member.poisoned &= not any(row.kind == "run_quarantined" for row in batch.rows)
+        member.poisoned &= not any(row.kind == "run_quarantined" for row in split_rows(batch.rows))
         self._written(member, batch)
 
     def _append(self, member: Member, batch: Batch) -> list[Effect]:
@@ -305,12 +305,12 @@ class Household:
         return todo
 
     def _written(self, member: Member, batch: Batch) -> None:
-        assert batch.last_seq == len(member.rows)
+        assert batch.last_seq == len(member.events)
         assert verify_chain(links(batch.rows), member.rows[-1].hash if member.rows else ZERO_HASH) is None
         member.rows += batch.rows
         following = self.following.setdefault(member.run_id, Deriving(self.compiled, member.tier))
-        new_events = [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
-        for event, row in zip(new_events, batch.rows, strict=True):
+        new_events = list_events(batch.rows)
+        for event, row in zip(new_events, split_rows(batch.rows), strict=True):
             content = json.loads(row.payload or b"null")
             following.spoken(event, {event.content_ref: content}.get)
             following.take(event)

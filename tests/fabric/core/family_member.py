@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from fabric.core.events.envelope import Event, JournalRow
+from fabric.core.events.envelope import Event, JournalRow, split_rows
 from fabric.core.mechanisms import budget, find_state
 from fabric.core.state.run import Run
 from fabric.core.values.taxonomy import Tier
@@ -59,7 +59,7 @@ class Member:
     def content(self, ref: str) -> JSON:
         return next(
             json.loads(row.payload)
-            for row, event in zip(self.rows, self.events, strict=True)
+            for row, event in zip(split_rows(self.rows), self.events, strict=True)
             if event.content_ref == ref and row.payload
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 from fabric.core import events as ev
 from fabric.core.budgets.key_caps import KeyCaps
 from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.events.envelope import Event, JournalRow, from_row, verify_chain
+from fabric.core.events.envelope import Event, JournalRow, list_events, verify_chain
 from fabric.core.events.inputs import INBOX, CallStreamed, CancelRequested, InboxInput, Result, RunRequested
 from fabric.core.evolve import fold
 from fabric.core.spec.fabric import FabricSpec
@@ -231,7 +231,7 @@ class World(Told):
             rows=stored,
             inbox=inbox,
             taken_over=forced,
-            last_seq=len(stored),
+            last_seq=stored[-1].last_seq if stored else 0,
             head=self.head,
             documents=self.documents if self.spec.gates.reads_sources else None,
             fabric_id="fabric-1",
@@ -303,13 +303,12 @@ class World(Told):
         batch = effect.batch
         assert self.driver is not None
         self.desk.written(batch)
-        assert batch.last_seq == len(self.rows)
-        assert [row.seq for row in batch.rows] == list(range(len(self.rows) + 1, len(self.rows) + len(batch.rows) + 1))
+        assert batch.last_seq == len(self.events)
         self.batches += 1
         self.written.append(batch)
         assert verify_chain(links(batch.rows), self.head) is None
         self.rows += batch.rows
-        new = [from_row(row.seq, row.kind, row.version, row.header) for row in batch.rows]
+        new = list_events(batch.rows)
         for event in new:
             self.deriving.take(event)
         self.events += new

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from fabric.core import events as ev
 from fabric.core.events.commands import AbortCall, CallModel, CallTool, Command
-from fabric.core.events.envelope import Event, JournalRow
+from fabric.core.events.envelope import Event, JournalRow, split_rows
 from fabric.core.events.inputs import DecisionMade, InboxInput
 from fabric.core.spec.policies.budgets import NamedCap
 from fabric.core.state.run import OpenReview, Run
@@ -75,14 +75,14 @@ class Told:
     def contents(self, ref: str) -> JSON:
         return next(
             json.loads(row.payload)
-            for row, e in zip(self.rows, self.events, strict=True)
+            for row, e in zip(split_rows(self.rows), self.events, strict=True)
             if e.content_ref == ref and row.payload
         )
 
     def content_of(self, kind: type[Any]) -> list[JSON]:
         return [
             json.loads(r.payload)
-            for r, e in zip(self.rows, self.events, strict=True)
+            for r, e in zip(split_rows(self.rows), self.events, strict=True)
             if isinstance(e.fact, kind) and r.payload
         ]
 

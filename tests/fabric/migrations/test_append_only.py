@@ -21,7 +21,16 @@ REFUSED = [
     *(
         f"UPDATE fabric_event SET {change}"
         for change in (
-            *("at = 2", "seq = 9", "version = 2", "kind = 'l'", "header = 'i'", "payload = 'q'", "payload_hash = 'z'"),
+            *(
+                "at = 2",
+                "seq = 9",
+                "version = 2",
+                "more = 3",
+                "kind = 'l'",
+                "header = 'i'",
+                "payload = 'q'",
+                "payload_hash = 'z'",
+            ),
             *("hash = 'z'", "run_id = 's'", "workspace_id = 'v'", "payload = NULL, header = 'i'"),
         )
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fabric.core import events as ev
-from fabric.core.events.envelope import from_row, verify_chain
+from fabric.core.events.envelope import list_events, split_rows, verify_chain
 from fabric.core.events.inputs import INBOX, DecisionMade
 from fabric.core.evolve import fold
 from fabric.core.state.run import Run
@@ -38,7 +38,7 @@ class Shelf:
         )
         given: dict[str, Any] = {
             "rows": stored,
-            "last_seq": len(stored),
+            "last_seq": stored[-1].last_seq if stored else 0,
             "head": stored[-1].hash if stored else ZERO_HASH,
         }
         values: dict[str, Any] = (
@@ -79,11 +79,11 @@ class Shelf:
 
     @property
     def facts(self):
-        return [from_row(row.seq, row.kind, row.version, row.header).fact for row in self.rows]
+        return [event.fact for event in list_events(self.rows)]
 
     @property
     def run(self) -> Run:
-        events = [from_row(row.seq, row.kind, row.version, row.header) for row in self.rows]
+        events = list_events(self.rows)
         return fold(Run("run-1", tier=self.world.tier, seed=7), events)
 
     def go_on(self):
@@ -96,7 +96,7 @@ class Shelf:
             effect = effects.pop(0)
             if isinstance(effect, Append):
                 self.rows += effect.batch.rows
-                kinds += [row.kind for row in effect.batch.rows]
+                kinds += [row.kind for row in split_rows(effect.batch.rows)]
                 effects += driver.step(Committed(effect.batch.new_seq), self.now)
         return kinds
 
@@ -108,4 +108,4 @@ def quarantined(**given) -> Shelf:
 
 
 def kinds(batch) -> list[str]:
-    return [row.kind for row in batch.rows]
+    return [row.kind for row in split_rows(batch.rows)]

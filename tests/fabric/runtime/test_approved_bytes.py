@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import INBOX, DecisionMade
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.context import compile_spec
@@ -76,7 +77,9 @@ def approved() -> World:
 
 def shown(world: World) -> bytes:
     """Return what the person was shown, as it is stored."""
-    row = next(r for r, e in zip(world.rows, world.events, strict=True) if isinstance(e.fact, ev.ReviewOpened))
+    row = next(
+        r for r, e in zip(split_rows(world.rows), world.events, strict=True) if isinstance(e.fact, ev.ReviewOpened)
+    )
     assert row.payload is not None
     return row.payload
 
@@ -240,7 +243,7 @@ def put_away(world: World, given: ClaimedRun, compiled=None) -> str:
     batch = verdict(given, world.now, damage=effect.damage.sentence, compiled=world.compiled)
     assert batch is not None
     assert batch.columns is not None
-    assert [row.kind for row in batch.rows] == ["run_quarantined", "review_opened"]
+    assert [row.kind for row in split_rows(batch.rows)] == ["run_quarantined", "review_opened"]
     assert (batch.columns.state, batch.consumed, batch.release) == (RunState.QUARANTINED, (), True)
     assert effect.damage.sentence in batch.columns.reason
     return effect.damage.what
@@ -249,7 +252,9 @@ def put_away(world: World, given: ClaimedRun, compiled=None) -> str:
 def test_untouched_it_is_approved_and_called(approved):
     effects = RunDriver(approved.compiled).step(Taken(with_approval(approved), "process-9"), approved.now)
     (written,) = [effect for effect in effects if isinstance(effect, Append)]
-    assert {"review_decided", "mutation_intended", "call_issued"} <= {row.kind for row in written.batch.rows}
+    assert {"review_decided", "mutation_intended", "call_issued"} <= {
+        row.kind for row in split_rows(written.batch.rows)
+    }
     assert not [effect for effect in effects if isinstance(effect, Perform)], "an effect before its intent"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import from_row, list_events, split_rows
 from fabric.core.events.inputs import INBOX, CancelRequested, DecisionMade
 from fabric.core.values.flow import FORMAT
 from fabric.core.values.taxonomy import Tier
@@ -33,7 +33,7 @@ NONSENSE = InboxItem("run-1", "nonsense", b"\x00\x01")
 
 
 def kinds(batch):
-    return [row.kind for row in batch.rows]
+    return [row.kind for row in split_rows(batch.rows)]
 
 
 # -- of a newer program ----------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_other_batches_raise_nothing_beyond_what_they_write():
 def test_nonsense_is_taken_out_and_the_journal_says_so():
     driven = Driven(inbox=(START, NONSENSE))
     assert driven.batch.consumed == ("start", "nonsense")
-    row = next(row for row in driven.batch.rows if row.kind == "input_ignored")
+    row = next(row for row in split_rows(driven.batch.rows) if row.kind == "input_ignored")
     event = from_row(row.seq, row.kind, row.version, row.header)
     assert (event.fact.input_kind, event.input_id) == ("unreadable", "nonsense")
     assert "an inbox row cannot be read" in event.fact.reason
@@ -193,7 +193,9 @@ def test_no_event_is_older_than_the_one_before_it_whatever_the_clock_says():
     before = driven.driver.run.at
     driven.now = before - 60 * S
     driven.step(Arrived(CANCEL))
-    assert {from_row(row.seq, row.kind, row.version, row.header).at for row in driven.batch.rows} == {before}
+    assert {from_row(row.seq, row.kind, row.version, row.header).at for row in split_rows(driven.batch.rows)} == {
+        before
+    }
 
 
 @pytest.mark.parametrize(("late_us", "decides"), [(LATE_US, True), (LATE_US + 1, False)])
@@ -218,7 +220,7 @@ def test_a_review_whose_answer_is_announced_does_not_expire():
 def test_a_withdrawn_answer_lets_it_expire_when_the_window_has_passed():
     world, review = asked()
     driven = taken(world, now=review.due_at + 5 * S)
-    row = next(row for row in driven.batch.rows if row.kind == "review_decided")
+    row = next(row for row in split_rows(driven.batch.rows) if row.kind == "review_decided")
     assert from_row(row.seq, row.kind, row.version, row.header).fact.system
 
 
@@ -232,7 +234,7 @@ def test_an_answer_counts_when_it_was_sent_before_the_review_was_due(sent_us, co
     sent = replace(answer(review, 0, verb, message="So."), announced=False, sent_at=review.due_at + sent_us)
     driven = taken(world, now=review.due_at + 60 * S, inbox=[sent])
     assert driven.batch.consumed == ("d1",)
-    facts = [from_row(row.seq, row.kind, row.version, row.header).fact for row in driven.batch.rows]
+    facts = [event.fact for event in list_events(driven.batch.rows)]
     decided = [(fact.verb, fact.actor) for fact in facts if fact.kind == "review_decided"]
     assert decided[:1] == [(verb, "bob") if counts else ("reject", "system")]
     ignored = [fact.reason for fact in facts if fact.kind == "input_ignored"]
@@ -244,7 +246,7 @@ def test_an_answer_that_could_still_be_taken_back_at_the_due_time_counts():
     world, review = asked()
     at = review.due_at + 5 * S
     driven = taken(world, now=at, inbox=[replace(answer(review, at), announced=False, sent_at=review.due_at - 1)])
-    row = next(row for row in driven.batch.rows if row.kind == "review_decided")
+    row = next(row for row in split_rows(driven.batch.rows) if row.kind == "review_decided")
     assert from_row(row.seq, row.kind, row.version, row.header).fact.actor == "bob"
 
 

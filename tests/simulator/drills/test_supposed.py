@@ -8,7 +8,7 @@ import pytest
 
 from fabric.composition import engine as wiring
 from fabric.core import events as ev
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import from_row, split_rows
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.supposed import NotSupposed, Supposed, Supposing, suppose_failure
 from fabric.core.supposed.models import MET
@@ -84,7 +84,10 @@ def test_all_24_cells_are_walked_as_the_engine_went_and_its_waits_are_within_wha
 
 
 def _waits(world: Any) -> list[float]:
-    facts = (from_row(row.seq, row.kind, row.version, row.header).fact for row in world.store.rows(first_run(world).id))
+    facts = (
+        from_row(row.seq, row.kind, row.version, row.header).fact
+        for row in split_rows(world.store.rows(first_run(world).id))
+    )
     return [fact.delay_s for fact in facts if isinstance(fact, ev.RetryScheduled | ev.NodeRetryScheduled)]
 
 

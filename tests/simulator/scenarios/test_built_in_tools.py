@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import ToolFinished
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
@@ -50,5 +51,5 @@ def test_a_scenario_meets_its_row_with_the_built_in_search(name, tier):
     world = lived(name, tier)
     assert world.watch.violations == []
     [run] = world.watch.runs()
-    decided = [row.header for row in world.store.rows(run.id) if row.kind == "reaction_decided"]
+    decided = [row.header for row in split_rows(world.store.rows(run.id)) if row.kind == "reaction_decided"]
     assert f'"failure_type":"{ROWS[name]}"'.encode() in decided[0], str(observe_chain(world))

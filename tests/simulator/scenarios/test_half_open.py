@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import list_events
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
 from simulator.drills.fabrics import samples
@@ -28,7 +28,7 @@ def stormed(*rungs: dict[str, Any]) -> PlayedScenario:
 def facts_after(told: PlayedScenario) -> list[Any]:
     assert told.world is not None
     after = told.world.watch.runs()[-1]
-    return [from_row(row.seq, row.kind, row.version, row.header).fact for row in told.world.store.rows(after.id)]
+    return [event.fact for event in list_events(told.world.store.rows(after.id))]
 
 
 def refused(facts: list[Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import INBOX, CallFailed, CancelRequested
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, Tier
@@ -48,7 +49,7 @@ def test_a_cancel_given_while_a_process_stood_still_comes_before_its_late_retry(
     made.later(12.0, cancelled, made)
     made.run()
     (run,) = made.watch.runs()
-    issued = [row for row in made.store.rows(made.store.run_ids()[0]) if row.kind == "call_issued"]
+    issued = [row for row in split_rows(made.store.rows(made.store.run_ids()[0])) if row.kind == "call_issued"]
     assert made.watch.violations == []
     assert made.sometimes["woke_late"] == looks
     assert run.state is RunState.CANCELLED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.values.fingerprint import digest
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Tier
@@ -58,7 +59,9 @@ class Poisoned:
     def quarantined(self) -> set[str]:
         store = self.world.store
         return {
-            run_id for run_id in store.run_ids() if any(row.kind == "run_quarantined" for row in store.rows(run_id))
+            run_id
+            for run_id in store.run_ids()
+            if any(row.kind == "run_quarantined" for row in split_rows(store.rows(run_id)))
         }
 
 

@@ -29,6 +29,7 @@ from fabric.selectors.contents import UNREAD_LINE, line_for
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.display import follows_decision
 from fabric.selectors.runs.events.moments import FOLD_MAX
+from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.events.windows import EventRow, event_row, step_agents
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.runs.story.trips import TRIPS, limit_title
@@ -40,7 +41,6 @@ FOLLOWED_MAX = 8
 USAGE_PROBLEMS_MAX = 20
 FOLLOWED_WITHIN = 500
 """Number of events after one decision that are searched for its consequences."""
-_COLUMNS = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +203,13 @@ def _journal(view: RunView, upto: int | None = None) -> tuple[list[EventRow], li
     rows: list[EventRow] = []
     events: list[Journaled] = []
     last = view.last_seq if upto is None else min(upto, view.last_seq)
-    for stored in Event.objects.filter(run_id=view.id, seq__lte=last).order_by("seq").values_list(*_COLUMNS):
-        rows.append(event_row(agents, *stored, reads=view.reads))
+    for stored in read_events(Event.objects.filter(run_id=view.id), upto=last):
+        rows.append(event_row(agents, stored, reads=view.reads))
         seq, kind, version = stored[:3]
         try:
             if seq != len(rows):
                 raise ValueError(f"event {len(rows)} is missing")
-            events.append(from_row(seq, kind, version, bytes(stored[4])))
+            events.append(from_row(seq, kind, version, stored.header))
         except (ValueError, LookupError, TypeError) as error:
             message = f"event {len(rows)} of run {view.id} cannot be read ({error}), so nothing after it can be derived"
             raise Refused(f"{message}; `manage.py replay_run {view.id}` says what is wrong", code="conflict") from None

@@ -29,6 +29,7 @@ from fabric.runtime.ports.journal import Document
 from fabric.runtime.prompts import model_request
 from fabric.selectors.contents import UNREAD, header_for, mask_content
 from fabric.selectors.errors import Refused
+from fabric.selectors.runs.events.stored import LAST_SEQ, read_events
 from fabric.selectors.runs.events.windows import EventRow, event_row, step_agents
 from fabric.selectors.runs.lookup import run_get
 
@@ -84,15 +85,14 @@ def event_get(actor: Actor, run_id: str, seq: int, *, revealed: bool = False) ->
     not_found.
     """
     view = run_get(actor, run_id)
-    columns = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
-    found = Event.objects.filter(run_id=run_id, seq=seq) if 0 < seq < 2**31 else Event.objects.none()
-    stored = found.values(*columns, "payload").first()
+    rows = Event.objects.filter(run_id=run_id) if 0 < seq <= LAST_SEQ else Event.objects.none()
+    stored = next(read_events(rows, after=seq - 1, upto=seq, contents=True), None)
     if stored is None:
         raise Refused(f"run {run_id} has no event {seq}; look at the run's page", code="not_found", field="seq")
-    row = event_row(step_agents(run_id, view.last_seq), *(stored[name] for name in columns), reads=view.reads)
-    if stored["payload"] is None:
+    row = event_row(step_agents(run_id, view.last_seq), stored, reads=view.reads)
+    if stored.payload is None:
         return EventRecord(row=row, content=None, state="erased" if row.payload_hash else "none", content_bytes=0)
-    raw = bytes(stored["payload"])
+    raw = stored.payload
     if not view.reads:
         return EventRecord(row=row, content=None, state="unread", content_bytes=len(raw))
     try:
@@ -111,9 +111,9 @@ def moment_at(actor: Actor, run_id: str, seq: int) -> Moment | None:
     if seq > FOLD_MAX:
         return None
     moment = Moment(Run(run_id, tier=Tier(view.tier)), reads=view.reads)
-    rows = Event.objects.filter(run_id=run_id, seq__lte=seq).order_by("seq")
+    rows = Event.objects.filter(run_id=run_id)
     try:
-        for number, kind, version, header in rows.values_list("seq", "kind", "version", "header").iterator():
+        for number, kind, version, _, header, *_ in read_events(rows, upto=seq):
             _take(moment, number, kind, version, header_for(header, reads=view.reads), last=number == seq)
     except Exception:  # noqa: BLE001 - A gap, a kind of a newer version, a damaged journal: it may break anywhere, and nothing after it can be trusted.
         return None
@@ -153,12 +153,10 @@ def find_attempt_end(run_id: str, seq: int, command_id: str, attempt: int) -> tu
 
     The caller has checked that the reader may see the run.
     """
-    rows = Event.objects.filter(run_id=run_id, seq__gt=seq, seq__lte=seq + SETTLED_WITHIN, kind__in=SETTLING).order_by(
-        "seq"
-    )
+    rows = Event.objects.filter(run_id=run_id)
+    found = read_events(rows, after=seq, upto=seq + SETTLED_WITHIN, kinds=SETTLING)
     mark = command_id.encode()
-    for number, kind, version, at, header in rows.values_list("seq", "kind", "version", "at", "header").iterator():
-        raw = bytes(header)
+    for number, kind, version, at, raw, *_ in found:
         if mark not in raw:
             continue
         try:

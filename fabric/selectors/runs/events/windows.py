@@ -11,12 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any, Literal
+from itertools import islice, pairwise
+from typing import Literal
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Sum
+from django.db.models.functions import Greatest, Least
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import EVENTS_MAX, from_row
 from fabric.core.people.actor import Actor
 from fabric.core.state.run import step_id
 from fabric.core.texts.text import clean_text
@@ -34,6 +35,7 @@ from fabric.selectors.runs.display import (
     is_failure,
     write_sentence,
 )
+from fabric.selectors.runs.events.stored import LAST_SEQ, StoredEvent, read_events
 
 Density = Literal["compact", "full", "raw"]
 
@@ -166,8 +168,8 @@ def events_after(actor: Actor, run_id: str, *, after: int, limit: int) -> list[E
     """The first events after a seq, whatever they are. Refused not_found."""
     run_id, last_seq, reads = _find_run(actor, run_id)
     agents = step_agents(run_id, last_seq)
-    found = Event.objects.filter(run_id=run_id, seq__gt=after).order_by("seq").values_list(*_COLUMNS)[:limit]
-    return [event_row(agents, *row, reads=reads) for row in found]
+    found = read_events(Event.objects.filter(run_id=run_id), after=after, page=limit + 1)
+    return [event_row(agents, stored, reads=reads) for stored in islice(found, limit)]
 
 
 def neighbours(actor: Actor, run_id: str, wanted: EventFilter, seq: int) -> tuple[int | None, int | None]:
@@ -195,10 +197,6 @@ def run_agents(actor: Actor, run_id: str) -> tuple[str, ...]:
 
 # -- looking ---------------------------------------------------------------------------------------------------------
 
-_COLUMNS = ("seq", "kind", "version", "at", "header", "payload_hash", "hash")
-Raw = bytes | memoryview
-"""A binary column, as one driver or the other gives it."""
-
 
 class _Look:
     """One read: goes through a run's rows from a seq until enough were found or enough were looked at."""
@@ -213,39 +211,39 @@ class _Look:
     def scan(self, start: int, *, forward: bool, limit: int) -> list[EventRow]:
         """At most ``limit`` events that match, in the direction of the look; ``start`` itself is not among them."""
         found: list[EventRow] = []
-        looked, self.at = 0, start
-        while len(found) < limit:
+        self.at = start
+        page = CHUNK if self.wanted.scans else limit
+        for looked, stored in enumerate(self._events(start, forward, page)):
             if looked >= SCAN_MAX:
                 self.stopped = True
                 break
-            page = self._page(forward, CHUNK if self.wanted.scans else limit)
-            for row in page:
-                self.at, looked = row[0], looked + 1
-                event = event_row(self.agents, *row, reads=self.reads)
-                if self._matches(event):
-                    found.append(event)
-                if len(found) == limit:
-                    break
-            if len(page) < (CHUNK if self.wanted.scans else limit):
+            self.at = stored.seq
+            event = event_row(self.agents, stored, reads=self.reads)
+            if self._matches(event):
+                found.append(event)
+            if len(found) == limit:
                 break
         return found
 
-    def _page(self, forward: bool, size: int) -> list[Any]:
-        rows = Event.objects.filter(run_id=self.run_id)
-        rows = rows.filter(seq__gt=self.at) if forward else rows.filter(seq__lt=self.at)
-        return list(self._kinds(rows).order_by("seq" if forward else "-seq").values_list(*_COLUMNS)[:size])
-
-    def _kinds(self, rows: QuerySet[Event]) -> QuerySet[Event]:
-        if self.wanted.kind:
-            rows = rows.filter(kind=self.wanted.kind)
-        if self.wanted.density == "compact" and not (self.wanted.kind or self.wanted.failed):
-            rows = rows.exclude(kind__in=sorted(DETAILS))
-        return rows.filter(kind__in=sorted(FAILING)) if self.wanted.failed else rows
+    def _events(self, start: int, forward: bool, page: int) -> Iterator[StoredEvent]:
+        wanted, rows = self.wanted, Event.objects.filter(run_id=self.run_id)
+        compact = wanted.density == "compact" and not (wanted.kind or wanted.failed)
+        kinds = FAILING if wanted.failed else {wanted.kind} if wanted.kind else ()
+        return read_events(
+            rows,
+            after=start if forward else 0,
+            upto=LAST_SEQ if forward else start - 1,
+            kinds=kinds,
+            without=DETAILS if compact else (),
+            newest=not forward,
+            page=page,
+        )
 
     def _matches(self, event: EventRow) -> bool:
         wanted = self.wanted
         return (
             (not wanted.failed or event.failed)
+            and (not wanted.kind or event.kind == wanted.kind)
             and (not wanted.stage or event.stage == wanted.stage)
             and (not wanted.agent or event.agent == wanted.agent)
             and (not self.text or self.text in searchable_text(event))
@@ -257,22 +255,12 @@ def searchable_text(event: EventRow) -> str:
     return f"{choose_label(event.kind)} {event.summary}".casefold()
 
 
-def event_row(
-    agents: Mapping[str, str],
-    seq: int,
-    kind: str,
-    version: int,
-    at: int,
-    header: Raw,
-    payload_hash: Raw,
-    hashed: Raw,
-    *,
-    reads: bool,
-) -> EventRow:
-    """A journal row as a row of the list, with its sentences for who may read contents. What cannot be read is a row
+def event_row(agents: Mapping[str, str], stored: StoredEvent, *, reads: bool) -> EventRow:
+    """Return an event as a row of the list, with its sentences for readers of contents. An unreadable one is a row
     too.
     """
-    raw = bytes(header) if reads else b""
+    seq, kind, version, at, header, payload_hash, hashed, _ = stored
+    raw = header if reads else b""
     try:
         raw = header_for(header, reads=reads)
         fact = fact_shown(from_row(seq, kind, version, raw))
@@ -290,8 +278,8 @@ def event_row(
         agent=str(fact.get("agent") or agents.get(find_step(fact), "")),
         failed=is_failure(kind, fact),
         header=raw,
-        payload_hash=bytes(payload_hash),
-        hash=bytes(hashed),
+        payload_hash=payload_hash,
+        hash=hashed,
     )
 
 
@@ -322,11 +310,11 @@ def _read_on(run_id: str, last_seq: int) -> _Steps:
     known = _steps(run_id)
     if known.upto >= last_seq:
         return known
-    rows = Event.objects.filter(run_id=run_id, seq__gt=known.upto, seq__lte=last_seq)
-    opened = rows.filter(kind__in=("stage_entered", "step_opened", "turn_opened")).order_by("seq")
-    for seq, kind, version, header in opened.values_list("seq", "kind", "version", "header"):
+    opened = ("stage_entered", "step_opened", "turn_opened")
+    rows = read_events(Event.objects.filter(run_id=run_id), after=known.upto, upto=last_seq, kinds=opened)
+    for seq, kind, version, _, header, *_ in rows:
         try:
-            fact = fact_shown(from_row(seq, kind, version, bytes(header)))
+            fact = fact_shown(from_row(seq, kind, version, header))
         except ValueError:
             continue
         known.agents.update(_list_opened(fact))
@@ -349,14 +337,18 @@ def _list_opened(fact: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
 
 def _gaps(run_id: str, low: int, high: int) -> tuple[Gap, ...]:
     """Missing seqs from ``low`` to ``high``: counted by the index first, looked for only when the count is short."""
-    rows = Event.objects.filter(run_id=run_id, seq__gte=low, seq__lte=high)
-    if high < low or rows.count() == high - low + 1:
+    rows = Event.objects.filter(run_id=run_id, seq__gt=low - EVENTS_MAX, seq__lte=high)
+    within = Least(F("seq") + F("more"), high) - Greatest(F("seq"), low) + 1
+    counted = rows.filter(seq__gte=low - F("more")).aggregate(events=Sum(within))["events"]
+    if high < low or counted == high - low + 1:
         return ()
     gaps, expected = [], low
-    for seq in rows.order_by("seq").values_list("seq", flat=True).iterator(chunk_size=2_000):
-        if seq != expected:
+    for seq, more in rows.order_by("seq").values_list("seq", "more").iterator(chunk_size=2_000):
+        if seq + more < low:
+            continue
+        if seq > expected:
             gaps.append(Gap(expected, seq - 1))
-        expected = seq + 1
+        expected = seq + more + 1
         if len(gaps) == GAPS_MAX:
             return tuple(gaps)
     return (*gaps, Gap(expected, high)) if expected <= high else tuple(gaps)
@@ -383,11 +375,9 @@ def _silence(run_id: str, above: EventRow, below: EventRow) -> tuple[int, int]:
     """
     if below.seq == above.seq + 1:
         return above.at, below.at
-    told = Q(seq__in=(above.seq, below.seq)) | ~Q(kind="review_reminded")
-    between = Event.objects.filter(told, run_id=run_id, seq__gte=above.seq, seq__lte=below.seq).order_by("seq")
-    instants = list(between.values_list("at", flat=True)[: 2 * CHUNK])
-    pairs = list(pairwise(instants))
-    return max(pairs, key=lambda pair: pair[1] - pair[0]) if pairs else (above.at, below.at)
+    between = Event.objects.filter(run_id=run_id, seq__gt=above.seq, seq__lt=below.seq).exclude(kind="review_reminded")
+    instants = list(between.order_by("seq").values_list("at", flat=True)[: 2 * CHUNK])
+    return max(pairwise([above.at, *instants, below.at]), key=lambda pair: pair[1] - pair[0])
 
 
 def _find_run(actor: Actor, run_id: str) -> tuple[str, int, bool]:

@@ -1,6 +1,7 @@
 """Exports a run as files that verify without this program: events in S3's envelope, revision, decisions, chain.
 
-``journal`` has the rows as they are stored, hashes and all, as lines of JSON, a page of rows in memory at a time.
+``journal`` has the rows as they are stored, hashes and all, as lines of JSON, a page of rows in memory at a time. A row
+may have several events: each after the first is a line of its header.
 ``header`` and ``payload`` are texts, so that their bytes, and with them the chain
 (``core.events.envelope.verify_chain``), follow from the file alone. ``readable`` has S3's envelope with the content and
 the sentence, as programs read events.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,6 +36,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import write_sentence
+from fabric.selectors.runs.events.stored import ROW, StoredEvent, read_events, split_stored
 from fabric.selectors.runs.export import bundle_verify
 from fabric.selectors.runs.lookup import RunView, run_get
 
@@ -89,7 +92,7 @@ class Bundle:
         rows = Event.objects.filter(run_id=self._row["id"], seq__lte=self._events.last, kind__in=DECISIONS)
         for seq, kind, at, header in rows.order_by("seq").values_list("seq", "kind", "at", "header"):
             try:
-                fact = json.loads(bytes(header))["d"]
+                fact = json.loads(bytes(header).partition(b"\n")[0])["d"]
             except ValueError:
                 continue  # Its line among the events shows the damage.
             yield _json({"seq": seq, "kind": kind, "at": at, "fact": fact})
@@ -108,7 +111,8 @@ class Bundle:
 
     def _chain(self, *, as_hashed: bool) -> dict[str, Any]:
         row = self._row
-        last = Event.objects.filter(run_id=row["id"], seq=self._events.last).values_list("hash", flat=True).first()
+        rows = Event.objects.filter(run_id=row["id"], seq__lte=self._events.last).order_by("-seq")
+        last = rows.values_list("hash", flat=True).first()
         return {
             "format": bundle_verify.FORMAT,
             "run_id": row["id"],
@@ -129,8 +133,6 @@ PAGE = 200
 PAGE_BYTES = 4_000_000
 """Payloads held at once, at most, give or take one."""
 
-_COLUMNS = ("seq", "kind", "version", "at", "header", "payload", "payload_hash", "hash")
-
 
 class EventLines:
     """The lines of one run, from its first event to the last it had when asked. Refused not_found."""
@@ -149,7 +151,7 @@ class EventLines:
                 f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
             )
         self._run_id, self._trace_id, self.last = run_id, str(found["trace_id"]), int(found["last_seq"])
-        self._line, self._reads = FORMS[form], may_read(actor, found["fabric__name"])
+        self._list_lines, self._reads = FORMS[form], may_read(actor, found["fabric__name"])
         self._after = 0
 
     def next_page(self) -> bytes:
@@ -157,23 +159,24 @@ class EventLines:
         rows = Event.objects.filter(run_id=self._run_id, seq__gt=self._after, seq__lte=self.last).order_by("seq")
         lines: list[bytes] = []
         size = 0
-        for row in rows.values(*_COLUMNS)[:PAGE].iterator(chunk_size=20):
+        for row in rows.values(*ROW, "payload")[:PAGE].iterator(chunk_size=20):
             self._after = row["seq"]
-            line = json.dumps(self._line(self._run_id, self._trace_id, row, self._reads), ensure_ascii=False) + "\n"
-            lines.append(line.encode())
-            size += len(lines[-1])
+            for given in self._list_lines(self._run_id, self._trace_id, row, self._reads):
+                lines.append(_json(given))
+                size += len(lines[-1])
             if size >= PAGE_BYTES:
                 break
         return b"".join(lines)
 
 
-def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> dict[str, JSON]:
+def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
     payload = row["payload"]
-    return {
+    yield {
         "run_id": run_id,
         "seq": row["seq"],
         "kind": row["kind"],
         "version": row["version"],
+        "more": row["more"],
         "at": row["at"],
         # Bytes that are no text are damage: the line is not lost for it, and does not have the hash of its row.
         "header": bytes(row["header"]).decode(errors="backslashreplace"),
@@ -183,25 +186,29 @@ def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) ->
     }
 
 
-def _readable(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> dict[str, JSON]:
+def _readable(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
+    for stored in split_stored(tuple(row[name] for name in (*ROW, "payload"))):
+        yield _readable_event(run_id, trace_id, stored, reads)
+
+
+def _readable_event(run_id: str, trace_id: str, stored: StoredEvent, reads: bool) -> dict[str, JSON]:
     try:
-        event = from_row(row["seq"], row["kind"], row["version"], header_for(row["header"], reads=reads))
+        event = from_row(stored.seq, stored.kind, stored.version, header_for(stored.header, reads=reads))
     except ValueError as error:
-        line = _journal(run_id, trace_id, row, reads)
+        line = next(_journal(run_id, trace_id, {**stored._asdict(), "more": 0}, reads))
         return (
             {**line, "problem": str(error)} if reads else {**line, "header": UNREAD, "payload": None, "problem": UNREAD}
         )
-    payload = None if row["payload"] is None else bytes(row["payload"])
-    shown = build_envelope(run_id, trace_id, event, payload, reads=reads)
-    said = write_sentence(row["kind"], fact_shown(event))
-    return {**shown, "summary": said, "content_erased": payload is None and bool(row["payload_hash"])}
+    shown = build_envelope(run_id, trace_id, event, stored.payload, reads=reads)
+    said = write_sentence(stored.kind, fact_shown(event))
+    return {**shown, "summary": said, "content_erased": stored.payload is None and bool(stored.payload_hash)}
 
 
-FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], dict[str, JSON]]] = {
+FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], Iterator[dict[str, JSON]]]] = {
     "journal": _journal,
     "readable": _readable,
 }
-"""The two forms of a line."""
+"""The lines of a row in each form."""
 
 
 LIMIT_MAX = 1_000
@@ -237,13 +244,11 @@ def run_envelopes(
     """The run's events with ``seq > after``; at most 1,000, fewer where their contents are large. Refused not_found."""
     view = run_get(actor, run_id)
     trace_id, reads = view.trace_id, view.reads
-    rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=after).order_by("seq")
-    columns = ("seq", "kind", "version", "at", "header", *(("payload",) if contents else ()))
-    page = rows.values_list(*columns)[: max(1, min(limit, LIMIT_MAX))]
+    rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
+    page = read_events(rows, after=after, contents=contents, page=CHUNK)
     found: list[dict[str, JSON]] = []
     last, size = after, 0
-    for seq, kind, version, at, header, *payload in page.iterator(chunk_size=CHUNK):
-        raw = bytes(payload[0]) if payload and payload[0] is not None else None
+    for seq, kind, version, at, header, _, _, raw in islice(page, max(1, min(limit, LIMIT_MAX))):
         size += len(raw or b"")
         if found and size > CONTENT_BYTES_MAX:
             break

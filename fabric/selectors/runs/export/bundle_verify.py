@@ -89,8 +89,17 @@ def event_hash(prev: bytes, row: Mapping[str, Any], header: bytes, payload_hash:
     return hashlib.sha256(head + header + payload_hash).digest()
 
 
+def _list_headers(header: bytes) -> "list[bytes]":
+    """The JSON of each event in a row: the first alone, the others after their kind and version."""
+    first, *others = header.split(b"\n")
+    return [first, *(one.split(b" ", 2)[-1] for one in others)]
+
+
 class Bundle:
-    """The files of one export, and what was found in them."""
+    """The files of one export, and what was found in them.
+
+    A line of ``events.ndjson`` is a row of the journal: one event, and ``more`` of the same instant.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,9 +126,9 @@ class Bundle:
         with (self.folder / "events.ndjson").open("rb") as lines:
             for line in lines:
                 row = json.loads(line)
-                self.events += 1
                 yield from self._event(row, prev, last)
-                prev, last = bytes.fromhex(row["hash"]), row["seq"]
+                self.events += 1 + row["more"]
+                prev, last = bytes.fromhex(row["hash"]), row["seq"] + row["more"]
         if (last, prev.hex()) != (self.chain["last_seq"], self.chain["head"]):
             yield f"events.ndjson ends at event {last}, chain.json says {self.chain['last_seq']}, or their hashes differ: its end was cut off or changed"
 
@@ -132,11 +141,13 @@ class Bundle:
         elif event_hash(prev, row, header, payload_hash).hex() != row["hash"]:
             yield f"event {seq} does not have the hash of what it says after the event before it: it, or that one, was changed"
         try:
-            said = json.loads(header)
+            said, *others = (json.loads(one) for one in _list_headers(header))
         except ValueError:
             yield f"event {seq} has a header that cannot be read"
             return
-        if said["e"][0] != row["at"]:
+        if len(others) != row["more"]:
+            yield f"event {seq} has another number of events in its line than in its header"
+        if any(one["e"][0] != row["at"] for one in (said, *others)):
             yield f"event {seq} has another instant in its line than in its header"
         if row["payload"] is None:
             self.erased += bool(payload_hash)

@@ -16,6 +16,7 @@ from fabric.models import Run as RunRow
 from fabric.selectors.contents import header_for, may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
+from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.story.facts import FOLDS
 from fabric.selectors.runs.story.state import RATE_WINDOW_US, StoryState
 
@@ -56,9 +57,8 @@ def run_story(actor: Actor, run_id: str, known: RunStory | None = None) -> RunSt
     if row is None:
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
     story, reads = RunStory(run_id) if known is None else known, may_read(actor, row[0])
-    rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id, seq__gt=story.seq).order_by("seq")
-    found = rows.values_list("seq", "kind", "version", "at", "header")
-    for seq, kind, version, at, header in found.iterator(chunk_size=ROWS_A_READ):
+    rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
+    for seq, kind, version, at, header, *_ in read_events(rows, after=story.seq, page=ROWS_A_READ):
         try:
             event = from_row(seq, kind, version, header_for(header, reads=reads))
         except (UnknownEvent, ValueError) as error:

@@ -177,11 +177,11 @@ snapped AS (
 
 _APPENDED = """
 ev AS (
-  INSERT INTO fabric_event (at, seq, version, kind, header, payload, payload_hash, hash, run_id, workspace_id)
-  SELECT e.at, e.seq, e.version, e.kind, e.header, e.payload, e.payload_hash, e.hash, up.id, up.workspace_id
-  FROM unnest(:e_n::bigint[], :e_at::bigint[], :e_seq::bigint[], :e_version::bigint[], :e_kind::text[], :e_header::bytea[],
+  INSERT INTO fabric_event (at, seq, version, more, kind, header, payload, payload_hash, hash, run_id, workspace_id)
+  SELECT e.at, e.seq, e.version, e.more, e.kind, e.header, e.payload, e.payload_hash, e.hash, up.id, up.workspace_id
+  FROM unnest(:e_n::bigint[], :e_at::bigint[], :e_seq::bigint[], :e_version::bigint[], :e_more::bigint[], :e_kind::text[], :e_header::bytea[],
     :e_payload::bytea[], :e_payload_hash::bytea[], :e_hash::bytea[])
-    AS e(n, at, seq, version, kind, header, payload, payload_hash, hash)
+    AS e(n, at, seq, version, more, kind, header, payload, payload_hash, hash)
   JOIN up ON up.n = e.n
 )"""
 

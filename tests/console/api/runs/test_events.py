@@ -72,10 +72,10 @@ def test_an_erased_content_is_null(program, ended, address):
 
 def test_what_a_newer_version_wrote_does_not_hide_the_rest(program, ended, address):
     with unguarded():
-        Event.objects.filter(run_id=ended.id, seq=3).update(kind="teleported")
+        Event.objects.filter(run_id=ended.id, seq=4).update(kind="teleported")
     events = program.get(address).json()["events"]
     assert len(events) == ended.last_seq
-    assert events[2]["payload"]["kind"] == "teleported"
+    assert events[3]["payload"]["kind"] == "teleported"
 
 
 def test_a_page_ends_where_its_contents_grow_large(program, ended, address, monkeypatch):

@@ -17,6 +17,7 @@ from fabric.composition import engine as wiring
 from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.units import US
 from fabric.models import Event, Incarnation, Run
+from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.lookup import run_get
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
@@ -140,9 +141,7 @@ def test_a_decision_leads_to_its_cell_of_the_table_that_it_was_taken_under(brows
 
 def test_from_stage_to_stage(browser, actor, small):
     run = ran(actor, small)
-    begun = list(
-        Event.objects.filter(run_id=run.id, kind="stage_entered").order_by("seq").values_list("seq", flat=True)
-    )
+    begun = [one.seq for one in read_events(Event.objects.filter(run_id=run.id), kinds=("stage_entered",))]
     assert len(begun) == 5
 
     def ways(seq: int) -> dict[str, int]:
@@ -160,8 +159,8 @@ def test_from_stage_to_stage(browser, actor, small):
 
 def test_a_call_leads_to_what_came_of_it(browser, told):
     run_id = told(busy())
-    issued = Event.objects.filter(run_id=run_id, kind="call_issued").order_by("seq")
-    first, second = (one for one in issued if WORKER.encode() in bytes(one.header))
+    issued = read_events(Event.objects.filter(run_id=run_id), kinds=("call_issued",))
+    first, second = (one for one in issued if WORKER.encode() in one.header)
     failed = Event.objects.get(run_id=run_id, kind="attempt_failed")
     answered = Event.objects.filter(run_id=run_id, kind="model_answered").order_by("-seq")[0]
     for issued, ended, after in (
@@ -185,7 +184,7 @@ def run_get_last(run_id: str) -> int:
 
 def test_before_an_event_is_picked_its_place_has_landmarks(browser, looping):
     beside = page(browser, f"/runs/{looping.id}").partition('id="inspector"')[2].partition("</aside>")[0]
-    kinds = dict(Event.objects.filter(run_id=looping.id).values_list("seq", "kind"))
+    kinds = {one.seq: one.kind for one in read_events(Event.objects.filter(run_id=looping.id))}
     offered = [kinds[int(seq)] for seq in re.findall(r'hx-get="/runs/[\w-]+/events/(\d+)"', beside)]
     assert {"stage_entered", "reaction_decided", "run_ended"} <= set(offered)
     assert len(offered) <= LANDMARKS_MAX

@@ -99,10 +99,17 @@ def _mark_journal(run_id: str) -> None:
             new = encode(marked(given, OF_KINDS.get(event.kind, "prompt")))
             refs[content_ref(bytes(payload))] = content_ref(new)
             payload, payload_hash = new, sha256(new).digest()
-        header = encode(sentences_marked(json.loads(_named_anew(header, refs))))
+        first, *others = _named_anew(header, refs).split(b"\n")
+        named = (one.split(b" ", 2) for one in others)
+        lines = [b" ".join((kind, version, _mark_header(own))) for kind, version, own in named]
+        header = b"\n".join((_mark_header(first), *lines))
         before = event_hash(before, event.seq, event.kind, event.version, header, payload_hash)
         fields = {"header": header, "payload": payload, "payload_hash": payload_hash, "hash": before}
         Event.objects.filter(run_id=run_id, seq=event.seq).update(**fields)
+
+
+def _mark_header(header: bytes) -> bytes:
+    return encode(sentences_marked(json.loads(header)))
 
 
 def _named_anew(raw: bytes, refs: Mapping[str, str]) -> bytes:

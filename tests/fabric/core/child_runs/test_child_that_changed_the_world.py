@@ -8,6 +8,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.child_runs import children
+from fabric.core.events.envelope import split_rows
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.flow import RunState
 from fabric.core.values.saga import Outcome
@@ -57,7 +58,7 @@ def changed(family):
 
 def approval(family):
     """Return what the root's first review says of an approval."""
-    [asked] = [row for row in family.root.rows if row.kind == "review_opened"]
+    [asked] = [row for row in split_rows(family.root.rows) if row.kind == "review_opened"]
     return json.loads(asked.payload)["approve"]
 
 

@@ -29,7 +29,7 @@ def test_a_clean_run_journals_28_rows_for_a_plan_and_four_workers():
         *("stage_entered", "call_issued", "model_answered", "stage_left") * 3,
         "run_ended",
     ]
-    assert len(world.rows) == 28
+    assert (len(world.events), len(world.rows)) == (28, 11)
     assert world.outcome == {"text": "The answer.", "citations": []}
 
 
@@ -112,9 +112,9 @@ def test_branches_and_their_agents_are_those_of_the_plan():
 def test_a_second_start_changes_nothing():
     world = World(spec()).start()
     world.go(until_s=0)
-    rows = len(world.rows)
+    events = len(world.events)
     world.put(_again(world))
-    assert world.kinds[rows:] == ["input_ignored"]
+    assert world.kinds[events:] == ["input_ignored"]
     assert world.of(ev.InputIgnored)[0].reason == "the run has started already"
     assert world.go().end.state is RunState.COMPLETED
 

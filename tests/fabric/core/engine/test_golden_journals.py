@@ -8,7 +8,7 @@ import pytest
 
 from fabric.auditor import derive_all
 from fabric.core.child_runs.teams import spec_within
-from fabric.core.events.envelope import NO_PAYLOAD, from_row, verify_chain
+from fabric.core.events.envelope import NO_PAYLOAD, list_events, verify_chain
 from fabric.core.events.inputs import INBOX
 from fabric.core.evolve import fold
 from fabric.core.spec.fabric import FabricSpec
@@ -35,7 +35,7 @@ def runs(request):
 
 
 def events_of(run):
-    return [from_row(row.seq, row.kind, row.version, row.header) for row in run["rows"]]
+    return list_events(run["rows"])
 
 
 def test_each_run_is_whole(runs):
@@ -52,7 +52,7 @@ def test_each_run_folds_to_what_its_version_said_of_it(runs):
         folded = fold(Run(run["run_id"], tier=Tier(run["tier"]), seed=run["seed"]), events_of(run))
         columns = projection.columns(folded)
         assert {name: getattr(columns, name) for name in run["columns"]} == run["columns"]
-        assert folded.seq == len(run["rows"])
+        assert folded.seq == run["rows"][-1].last_seq
 
 
 def test_the_newest_format_shows_everything_that_can_be():

@@ -25,6 +25,11 @@ A row is `seq`, `kind`, `version`, `header`, `payload`, `payload_hash` and `hash
 fields below) is never erased. The *payload*, where a kind has a content, may be.
 `hash = H(hash before | seq | kind | version | header | payload_hash)`, so an erased payload leaves the chain whole.
 
+A row has one event, or several of one instant, so that a batch writes few rows. Its columns are those of the first. Each
+further one is a line of the header, `KIND VERSION JSON`, and has the next `seq`. Only `call_issued`, `stage_entered` and
+`stage_left` stand in the row of the event before them, without a payload and at most 15. The API, the pages and the
+readable export give each event for itself.
+
 Every event travels in one envelope: `id` (run and seq), `trace_id`, `span_id`, `parent_span_id`, `timestamp`, `source`
 and `destination` (each a `layer` and an `agent_id`), and the fact itself. The ids and the two parties follow from the run
 and the fact, and are not stored. Fields at their default are left out of the header.

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from fabric.core import events as ev
+from fabric.core.events.envelope import split_rows
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.decision_table import Reaction
 from fabric.core.values.flow import RunState, Stage
@@ -165,7 +166,7 @@ def shown_of(chars: int, answer: str = "In Ostrava it costs 90 euros.", said=Non
 
 def given_to(world, name):
     """Return what a judge's steps were opened with."""
-    rows = zip(world.rows, world.events, strict=True)
+    rows = zip(split_rows(world.rows), world.events, strict=True)
     return [
         json.loads(row.payload)
         for row, one in rows

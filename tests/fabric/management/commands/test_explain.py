@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import threading
 from dataclasses import replace
 from typing import get_args
@@ -82,10 +82,10 @@ def test_a_review_and_its_answer_follow(actor, doubtful):
 def test_what_was_tampered_with_does_not_derive(actor):
     run = looping(actor)
     decided = Event.objects.filter(run_id=run.id, kind="reaction_decided").order_by("seq").first()
-    header = json.loads(bytes(decided.header))
-    header["d"]["reaction"] = "abort"
+    header = bytes(decided.header).replace(b'"reaction":"inject"', b'"reaction":"abort"', 1)
+    assert header != decided.header
     with unguarded():
-        Event.objects.filter(run_id=run.id, seq=decided.seq).update(header=json.dumps(header).encode())
+        Event.objects.filter(run_id=run.id, seq=decided.seq).update(header=header)
     done = command("explain", run.id)
     assert done.code == 1
     assert "reaction: recorded abort, derived inject" in done.out
@@ -117,19 +117,18 @@ def test_what_was_erased_is_said_and_the_decisions_stay(actor):
 def test_a_journal_with_a_hole_is_one_sentence(actor):
     run = looping(actor)
     with unguarded():
-        Event.objects.filter(run_id=run.id, seq=3).delete()
+        Event.objects.filter(run_id=run.id, seq=4).delete()
     done = command("explain", run.id)
     assert (done.code, done.out) == (2, "")
-    assert "event 3 is missing" in done.err
+    assert "event 4 is missing" in done.err
 
 
 def test_a_journal_that_does_not_fold_is_one_sentence(actor):
     run = looping(actor)
-    entered = Event.objects.filter(run_id=run.id, kind="stage_entered").order_by("seq").first()
-    header = json.loads(bytes(entered.header))
-    header["d"]["agents"] = []
+    first = Event.objects.get(run_id=run.id, seq=1)
+    assert b'"agents":["' in first.header
     with unguarded():
-        Event.objects.filter(run_id=run.id, seq=entered.seq).update(header=json.dumps(header).encode())
+        Event.objects.filter(run_id=run.id, seq=1).update(header=re.sub(rb',"agents":\[.*?\]', b"", first.header))
     done = command("explain", run.id)
     assert (done.code, done.out) == (2, "")
     assert "cannot be derived" in done.err

@@ -25,10 +25,14 @@ def test_nothing_is_wrong(actor, small):
 def test_what_is_wrong_is_named(actor, small):
     run, other = ran(actor, small), ran(actor, small)
     with unguarded():
-        Event.objects.filter(run_id=run.id, seq=4).delete()
+        row = Event.objects.get(run_id=run.id, seq=4)
+        row.delete()
     done = command("verify_audit")
     assert done.code == 1
-    assert done.out.splitlines()[0] == f"gap: run {run.id}: event 4 is missing: 5 follows 3"
+    assert (
+        done.out.splitlines()[0]
+        == f"gap: run {run.id}: events 4 to {4 + row.more} are missing: {5 + row.more} follows 3"
+    )
     assert done.out.splitlines()[-1].endswith("1 things are wrong.")
     (finding,) = command("verify_audit", "--json").last["findings"]
     assert (finding["fault"], finding["run_id"], finding["seq"]) == ("gap", run.id, 4)

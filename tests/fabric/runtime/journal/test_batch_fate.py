@@ -6,6 +6,7 @@ import pytest
 
 from fabric.core.events.envelope import KINDS, JournalRow
 from fabric.core.values.flow import RunState
+from fabric.core.values.frozen import replace
 from fabric.runtime.journal.batches import find_fate
 from fabric.runtime.journal.progress import PROGRESS
 from fabric.runtime.ports.batch_parts import RunColumns
@@ -13,11 +14,12 @@ from fabric.runtime.ports.journal import Batch, BatchFate, Head
 
 BEFORE, AFTER, ELSE = b"before", b"after", b"else"
 ROW = JournalRow(seq=8, at=1, version=1, kind="input_ignored", header=b"{}", payload=None, payload_hash=b"", hash=AFTER)
+ROWS = (ROW, replace(ROW, seq=9))
 COLUMNS = RunColumns(state=RunState.RUNNING, stage="plan", epoch=0, cost_usd_micros=0, tokens=0)
 
 
 def batch(rows: int) -> Batch:
-    return Batch(run_id="run", fence=3, last_seq=7, rows=(ROW,) * rows, head=AFTER if rows else BEFORE, columns=COLUMNS)
+    return Batch(run_id="run", fence=3, last_seq=7, rows=ROWS[:rows], head=AFTER if rows else BEFORE, columns=COLUMNS)
 
 
 @pytest.mark.parametrize(

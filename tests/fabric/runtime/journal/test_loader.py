@@ -59,30 +59,34 @@ def test_a_run_that_never_started_loads(world):
 def test_every_missing_row_is_named(world, rows):
     for number in range(len(rows) - 1):
         found = damage(claimed(world, rows=(*rows[:number], *rows[number + 1 :])))
-        assert (found.what, found.seq) == ("gap", number + 1)
-        assert found.sentence == f"event {number + 1} is missing from the journal"
+        first, last = rows[number].seq, rows[number].last_seq
+        which = f"event {first} is" if first == last else f"events {first} to {last} are"
+        assert (found.what, found.seq) == ("gap", first)
+        assert found.sentence == f"{which} missing from the journal"
 
 
 def test_several_missing_rows_and_one_twice(world, rows):
     found = damage(claimed(world, rows=(*rows[:3], *rows[6:])))
-    assert found == JournalDamage("gap", 4, "events 4 to 6 are missing from the journal")
+    first, last = rows[3].seq, rows[5].last_seq
+    assert found == JournalDamage("gap", first, f"events {first} to {last} are missing from the journal")
     assert damage(claimed(world, rows=(*rows[:3], rows[2], *rows[3:]))) == JournalDamage(
-        "gap", 4, "event 3 is there twice"
+        "gap", first, f"event {rows[2].seq} is there twice"
     )
 
 
 def test_a_missing_tail_is_named_by_what_the_row_knows(world, rows):
-    last = len(rows)
+    last, first = rows[-1].last_seq, rows[-1].seq
+    which = f"event {last} is" if first == last else f"events {first} to {last} are"
     assert damage(claimed(world, rows=rows[:-1])) == JournalDamage(
-        "tail", last, f"event {last} is missing at the journal's end"
+        "tail", first, f"{which} missing at the journal's end"
     )
     found = damage(claimed(world, rows=rows[:-3]))
-    assert found.sentence == f"events {last - 2} to {last} are missing at the journal's end"
+    assert found.sentence == f"events {rows[-3].seq} to {last} are missing at the journal's end"
     assert damage(claimed(world, rows=())).what == "tail"
 
 
 def test_a_row_that_knows_less_or_something_else_is_named(world, rows):
-    last = len(rows)
+    last = rows[-1].last_seq
     longer = damage(replace(claimed(world), last_seq=last - 2))
     assert longer.sentence == f"the journal has event {last}, but its run's row ends at {last - 2}"
     other = damage(replace(claimed(world), head=b"\1" * 32))
@@ -128,14 +132,14 @@ def test_an_unknown_version_and_an_unknown_kind_are_named(world, rows):
 
 
 def test_a_header_that_is_none_and_an_event_that_makes_no_sense_are_named(world, rows):
-    broken = rechained(rows, lambda row: {"header": b"[]"} if row.seq == 2 else {})
+    broken = rechained(rows, lambda row: {"header": b"[]"} if row is rows[1] else {})
     found = damage(replace(claimed(world, rows=broken), head=broken[-1].hash))
-    assert (found.what, found.seq) == ("unreadable", 2)
-    moved = rechained(
-        (rows[0], replace(next(row for row in rows if row.kind == "model_answered"), seq=2)), lambda row: {}
-    )
-    found = damage(replace(claimed(world, rows=moved), last_seq=2, head=moved[-1].hash))
-    assert (found.what, found.seq) == ("unreadable", 2)
+    assert (found.what, found.seq) == ("unreadable", rows[1].seq)
+    after = rows[0].last_seq + 1
+    answer = [row for row in rows if row.kind == "model_answered"][1]
+    moved = rechained((rows[0], replace(answer, seq=after)), lambda row: {})
+    found = damage(replace(claimed(world, rows=moved), last_seq=moved[-1].last_seq, head=moved[-1].hash))
+    assert (found.what, found.seq) == ("unreadable", after)
     assert "makes no sense after those before it" in found.sentence
 
 
@@ -180,13 +184,13 @@ def loaded(world) -> LoadedRun:
 
 def test_every_snapshot_of_a_run_leads_to_the_same_run_and_contents(world, rows):
     whole = loaded(world)
-    for seq in range(1, len(rows)):
-        begun = load(replace(claimed(world, rows=rows[:seq]), last_seq=seq, head=rows[seq - 1].hash))
+    for number, row in enumerate(rows[:-1], start=1):
+        begun = load(replace(claimed(world, rows=rows[:number]), last_seq=row.last_seq, head=row.hash))
         assert isinstance(begun, LoadedRun)
         snapshot = build_snapshot(begun.run, begun.head, begun.contents)
         found = load(claimed(world, snapshot=snapshot))
         assert isinstance(found, LoadedRun)
-        assert (found.run, found.head, found.snapshot_seq) == (whole.run, whole.head, seq)
+        assert (found.run, found.head, found.snapshot_seq) == (whole.run, whole.head, row.last_seq)
         assert found.contents.values.items() <= whole.contents.values.items()
         assert build_snapshot(found.run, found.head, found.contents) == build_snapshot(
             whole.run, whole.head, whole.contents
@@ -231,4 +235,4 @@ def test_what_an_owner_keeps_of_its_claim_holds_no_journal(world):
     whole = loaded(world)
     kept = slim(claimed(world, snapshot=build_snapshot(whole.run, whole.head, whole.contents)))
     assert (kept.rows, kept.kept, kept.snapshot, kept.inbox) == ((), (), None, ())
-    assert (kept.last_seq, kept.head) == (len(world.rows), world.rows[-1].hash)
+    assert (kept.last_seq, kept.head) == (world.rows[-1].last_seq, world.rows[-1].hash)

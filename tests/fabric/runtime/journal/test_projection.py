@@ -7,6 +7,7 @@ import json
 import pytest
 
 from fabric.core.decision.work import EmittedFact
+from fabric.core.events.envelope import split_rows
 from fabric.core.state.context import CompiledFabric
 from fabric.core.state.run import Run
 from fabric.core.values.flow import RunState, Stage
@@ -22,7 +23,9 @@ def columns(world: World):
 
 
 def changes(world: World):
-    return projection.review_changes([EmittedFact(e, r.payload) for e, r in zip(world.events, world.rows, strict=True)])
+    return projection.review_changes(
+        [EmittedFact(e, r.payload) for e, r in zip(world.events, split_rows(world.rows), strict=True)]
+    )
 
 
 def test_a_run_that_never_started():

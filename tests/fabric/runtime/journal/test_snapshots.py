@@ -48,18 +48,18 @@ def loaded(world: World) -> LoadedRun:
     return found
 
 
-def test_a_run_survives_its_bytes_at_every_event():
+def test_a_run_survives_its_bytes_at_every_row():
     world = ran(spec(), SCRIPT, tier=Tier.BATCH)
     rows = stored(world.rows)
-    for seq in range(1, len(rows) + 1):
-        at = load(replace(claimed(world, rows=rows[:seq]), last_seq=seq, head=rows[seq - 1].hash))
+    for number, row in enumerate(rows, start=1):
+        at = load(replace(claimed(world, rows=rows[:number]), last_seq=row.last_seq, head=row.hash))
         assert isinstance(at, LoadedRun)
         snapshot = build_snapshot(at.run, at.head, at.contents)
         run, kept = restore_run(snapshot)
         assert state_bytes(run) == state_bytes(at.run)
         assert {one.ref for one in kept} == set(live_refs(at.run, at.contents.seqs))
         assert is_sound(snapshot)
-        assert (snapshot.seq, snapshot.head, snapshot.digest) == (seq, rows[seq - 1].hash, STATE_DIGEST)
+        assert (snapshot.seq, snapshot.head, snapshot.digest) == (row.last_seq, row.hash, STATE_DIGEST)
 
 
 def test_every_mechanism_state_comes_back_as_what_it_was():

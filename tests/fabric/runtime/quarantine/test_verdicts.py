@@ -77,9 +77,9 @@ def test_damage_is_quarantined_at_once_and_named():
 
 def test_its_rows_are_chained_to_what_the_row_says_not_to_what_is_there():
     shelf = Shelf()
-    claimed = shelf.claimed(1, rows=shelf.claimed().rows[:3])
+    claimed = shelf.claimed(1, rows=shelf.claimed().rows[:-1])
     batch = verdict(claimed, shelf.now, damage="the end is missing")
-    assert (batch.last_seq, batch.rows[0].seq) == (len(shelf.rows), len(shelf.rows) + 1)
+    assert (batch.last_seq, batch.rows[0].seq) == (shelf.rows[-1].last_seq, shelf.rows[-1].last_seq + 1)
     chained = [(r.seq, r.kind, r.version, r.header, r.payload_hash, r.hash) for r in [*shelf.rows, *batch.rows]]
     assert verify_chain(chained, ZERO_HASH) is None
 
@@ -156,7 +156,7 @@ def test_an_answer_to_another_review_is_left_for_the_run_for_as_long_as_that_may
     batch = shelf.judged(1)
     assert (kinds(batch), batch.consumed) == ([], ())
     shelf.decide("approve", review_id="of a part that cannot be read", input_id="unknown")
-    assert shelf.judged(1, rows=shelf.claimed().rows[3:]).consumed == ()
+    assert shelf.judged(1, rows=shelf.claimed().rows[1:]).consumed == ()
 
 
 def test_a_journal_that_lost_what_ended_its_quarantine_is_put_away_anew():
@@ -331,7 +331,7 @@ def test_what_it_holds_of_shared_budgets_is_charged_at_worst_when_it_ends_where_
     taken = world.written[-1].snapshot
 
     def judged():
-        rows = shelf.claimed().rows[taken.seq if snapped else 0 :]
+        rows = tuple(row for row in shelf.claimed().rows if not snapped or row.seq > taken.seq)
         return shelf.judged(damage=TORN, rows=rows, snapshot=taken)
 
     assert (taken is not None) is snapped

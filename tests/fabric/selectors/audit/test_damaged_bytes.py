@@ -57,7 +57,7 @@ def test_the_model_packs_what_it_stores_and_unpacks_what_it_reads(run):
     assert stored(run.id, 1, "header").startswith(MAGIC)
     again = Event.objects.get(run_id=run.id, seq=1)
     assert (again.header, again.payload) == (before.header, before.payload)
-    assert json.loads(again.header)["d"]
+    assert json.loads(again.header.split(b"\n")[0])["d"]
     with unguarded():
         Event.objects.filter(run_id=run.id, seq=1).update(payload=None)
     assert Event.objects.get(run_id=run.id, seq=1).payload is None
@@ -99,7 +99,9 @@ def test_its_run_can_be_looked_at(run, actor, column, last):
         seqs = [run.last_seq] if column == "header" else outcome_at(run.id)
     for seq in seqs:
         damage(run.id, seq, column)
-    everything = list(range(1, run.last_seq + 1))
+    # A row with a header that cannot be read has its first event alone.
+    within = Event.objects.get(run_id=run.id, seq=seqs[0]).more if column == "header" else 0
+    everything = [n for n in range(1, run.last_seq + 1) if not seqs[0] < n <= seqs[0] + within]
     assert [one["payload"]["seq"] for one in run_envelopes(actor, run.id).events] == everything
     assert [one.seq for one in run_events(actor, run.id)] == everything
     assert [one.seq for one in events_window(actor, run.id, EventFilter()).rows] == everything
@@ -114,9 +116,12 @@ def test_its_run_can_be_looked_at(run, actor, column, last):
 @COLUMNS
 @pytest.mark.parametrize("form", FORMS)
 def test_its_events_are_exported_all_the_same(run, actor, column, form):
+    def count():
+        return len(list(map(json.loads, b"".join(iter(EventLines(actor, run.id, form).next_page, b"")).splitlines())))
+
+    before, first = count(), Event.objects.get(run_id=run.id, seq=1)
     damage(run.id, 1, column)
-    lines = b"".join(iter(EventLines(actor, run.id, form).next_page, b"")).splitlines()
-    assert len(list(map(json.loads, lines))) == run.last_seq
+    assert count() == before - (first.more if (form, column) == ("readable", "header") else 0)
 
 
 @COLUMNS

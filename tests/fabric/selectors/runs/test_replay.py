@@ -57,12 +57,12 @@ def test_a_column_that_the_journal_does_not_say(actor, waiting, column, value):
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (lambda rows: rows.filter(seq=3).update(header=b'{"e":[1,"","","a/b","c/d","","",0],"d":{}}'), "event 3: the chain is broken here"),
-        (lambda rows: rows.filter(seq=3).update(header=b"{}"), "event 3 (call_issued) does not fold"),
+        (lambda rows: rows.filter(seq=4).update(header=b'{"e":[1,"","","a/b","c/d","","",0],"d":{}}'), "event 4: the chain is broken here"),
+        (lambda rows: rows.filter(seq=4).update(header=b"{}"), "event 4 (model_answered) does not fold"),
         (lambda rows: rows.filter(seq=1).update(payload=b'{"text":"x"}'), "event 1 (run_started): its payload is not the one that was hashed"),
-        (lambda rows: rows.filter(seq=2).update(hash=b"\1" * 32), "event 2: the chain is broken here"),
-        (lambda rows: rows.filter(seq=4).delete(), "event 4 is missing: 5 follows 3"),
-        (lambda rows: rows.filter(seq=2).update(version=9), "event 2 (stage_entered) does not fold"),
+        (lambda rows: rows.filter(seq=4).update(hash=b"\1" * 32), "event 4: the chain is broken here"),
+        (lambda rows: rows.filter(seq=4).delete(), "event 4 is missing: "),
+        (lambda rows: rows.filter(seq=4).update(version=9), "event 4 (model_answered) does not fold"),
     ],
 )  # fmt: skip
 def test_a_journal_that_was_changed(actor, waiting, change, found):
@@ -72,10 +72,10 @@ def test_a_journal_that_was_changed(actor, waiting, change, found):
 
 
 def test_a_header_that_says_the_same_in_other_bytes(actor, waiting):
-    row = Event.objects.get(run_id=waiting, seq=2)
+    row = Event.objects.get(run_id=waiting, seq=4)
     with unguarded():
-        Event.objects.filter(run_id=waiting, seq=2).update(header=bytes(row.header).replace(b'"d":{', b'"d": {', 1))
-    assert "event 2 (stage_entered): its header does not encode to the bytes that are stored" in differences(
+        Event.objects.filter(run_id=waiting, seq=4).update(header=bytes(row.header).replace(b'"d":{', b'"d": {', 1))
+    assert "event 4 (model_answered): its header does not encode to the bytes that are stored" in differences(
         actor, waiting
     )
 

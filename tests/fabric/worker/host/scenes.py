@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from fabric.core.events.envelope import list_events, split_row
 from fabric.core.events.inputs import INBOX, CallFailed, CancelRequested, DecisionMade, ModelReplied, RunRequested
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.context import CompiledFabric, compile_spec
@@ -145,8 +146,15 @@ class Agents:
         return [one.request.command_id for one in self.ledger if one.request.run_id == run_id]
 
 
+def list_facts(store: JournalStore, run_id: str, kind: str) -> list[dict[str, Any]]:
+    """Return the facts of a kind in a run's journal, as they are stored."""
+    rows = store.journal(run_id)
+    events = (one for row in rows for one in split_row(row.seq, row.kind, row.version, row.header))
+    return [json.loads(header)["d"] for _, name, _, header in events if name == kind]
+
+
 def _intended(store: JournalStore, request: ModelRequest) -> bool:
-    facts = (json.loads(row.header)["d"] for row in store.journal(request.run_id) if row.kind == "call_issued")
+    facts = list_facts(store, request.run_id, "call_issued")
     return any((fact["command_id"], fact.get("attempt", 1)) == (request.command_id, request.attempt) for fact in facts)
 
 
@@ -225,10 +233,10 @@ class Site:
         return released
 
     def kinds(self, run_id: str) -> list[str]:
-        return [row.kind for row in self.store.journal(run_id)]
+        return [event.fact.kind for event in list_events(self.store.journal(run_id))]
 
     def facts(self, run_id: str, kind: str) -> list[dict[str, Any]]:
-        return [json.loads(row.header)["d"] for row in self.store.journal(run_id) if row.kind == kind]
+        return list_facts(self.store, run_id, kind)
 
     def outcome(self, run_id: str) -> str:
         ended = self.facts(run_id, "run_ended")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.values.fingerprint import digest
 from simulator.drills.fabrics import default_table, samples
 from simulator.scenarios.baseline.work import observe_chain
@@ -23,7 +24,7 @@ SPECS = {spec.name: spec for spec in (default_table(), *samples())}
 
 def kinds(world):
     """Return what each run's journal says happened, and when."""
-    return [[(row.kind, row.at) for row in world.store.rows(run_id)] for run_id in world.store.run_ids()]
+    return [[(row.kind, row.at) for row in split_rows(world.store.rows(run_id))] for run_id in world.store.run_ids()]
 
 
 def told(world, children):

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from fabric.core.events.envelope import from_row
+from fabric.core.events.envelope import list_events
 from fabric.core.spec.policies.decision_table import BOUNDED_ONLY, LAYERS_ONLY, Reaction
 from fabric.core.values.taxonomy import FailureType, Tier
 from simulator.scenarios.baseline.work import first_run
@@ -54,11 +54,7 @@ def test_a_cell_under_a_breaker_is_gone_down_as_it_says(line):
 def test_refused_calls_are_answered_as_the_document_says_and_do_not_go_out(tier, threshold):
     world = drive(behind_breaker(threshold), SUSTAINED[FailureType.PROVIDER], Tier(tier), seed=1)
     run = first_run(world)
-    events = [
-        event
-        for event in (from_row(row.seq, row.kind, row.version, row.header) for row in world.store.rows(run.id))
-        if event.fact.kind == "attempt_failed"
-    ]
+    events = [event for event in list_events(world.store.rows(run.id)) if event.fact.kind == "attempt_failed"]
     refused = [
         event for event in events if event.fact.trip is not None and event.fact.trip.mechanism == "circuit_breaker"
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import CallFailed, ModelReplied
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import FailureType, Tier
@@ -278,7 +279,9 @@ def test_a_shipped_scenario_enters_the_row_that_it_names_first(name):
         spec = SPECS.get(scenario.disturbances()[0].fault.name)
         found = Drilled(*scenario.disturbances(), tier=tier, spec=spec)
         assert sum(found.injection.struck.values()) > 0
-        decided = [row.header for row in found.world.store.rows(found.run.id) if row.kind == "reaction_decided"]
+        decided = [
+            row.header for row in split_rows(found.world.store.rows(found.run.id)) if row.kind == "reaction_decided"
+        ]
         if scenario.failure is not None:
             assert f'"failure_type":"{scenario.failure}"'.encode() in decided[0], (tier, found.chain)
         elif name == "critic-is-unsure":

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
@@ -235,7 +236,7 @@ def decisions(found: Befallen) -> list[str]:
     """Return what people's answers came to, in order."""
     [run] = found.world.watch.runs()
     kinds = ("review_decided", "review_expired", "decision_refused", "decision_ignored")
-    return [row.kind for row in found.world.store.rows(run.id) if row.kind in kinds or "review" in row.kind]
+    return [row.kind for row in split_rows(found.world.store.rows(run.id)) if row.kind in kinds or "review" in row.kind]
 
 
 def test_a_person_who_says_no_ends_it():
@@ -324,7 +325,7 @@ def test_a_shipped_scenario_of_the_world_strikes_and_ends_as_it_says(name):
         )
         assert all(found.injection.struck[fault] for fault, _ in given), found.injection.struck
         [run] = found.world.watch.runs()
-        decided = [row.header for row in found.world.store.rows(run.id) if row.kind == "reaction_decided"]
+        decided = [row.header for row in split_rows(found.world.store.rows(run.id)) if row.kind == "reaction_decided"]
         if scenario.failure is not None:
             assert f'"failure_type":"{scenario.failure}"'.encode() in decided[0]
         else:

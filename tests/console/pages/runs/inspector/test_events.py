@@ -18,6 +18,7 @@ from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 from fabric.models import Event
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.runs.events import moments
+from fabric.selectors.runs.events.stored import read_events
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.pages.runs.journals import Acting, every_kind, hostile, journal, tight
 from tests.fabric.services.world import DOUBTFUL, SMALL, SPARED, ran
@@ -63,12 +64,12 @@ def scripted(actor):
 
 
 def seq_of(run_id, kind, n=0):
-    return Event.objects.filter(run_id=run_id, kind=kind).order_by("seq").values_list("seq", flat=True)[n]
+    return [one.seq for one in read_events(Event.objects.filter(run_id=run_id), kinds=(kind,))][n]
 
 
 def seq_with(run_id, part):
-    rows = Event.objects.filter(run_id=run_id, kind="call_issued").order_by("seq").values_list("seq", "header")
-    return next(seq for seq, header in rows if part in bytes(header))
+    issued = read_events(Event.objects.filter(run_id=run_id), kinds=("call_issued",))
+    return next(one.seq for one in issued if part in one.header)
 
 
 def sections(page):
@@ -114,8 +115,8 @@ class TestEveryKind:
     def test_an_unknown_kind_shows_its_raw_header(self, look, actor, small):
         run = ran(actor, small)
         with unguarded():
-            Event.objects.filter(run_id=run.id, seq=3).update(kind="agents_voted")
-        page = look(run.id, 3)
+            Event.objects.filter(run_id=run.id, seq=4).update(kind="agents_voted")
+        page = look(run.id, 4)
         assert "agents_voted" in page
         assert "command_id" in page
         assert "cannot be read by this version" in page

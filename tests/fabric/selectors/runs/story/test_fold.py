@@ -146,15 +146,15 @@ def test_the_same_journal_in_steps_is_the_same_story(actor, small):
     run = ran(actor, small)
     whole = run_story(actor, run.id)
     halves = RunStory(run.id)
-    whole_events = list(EventRow.objects.filter(run_id=run.id).values_list("seq", flat=True))
+    half = EventRow.objects.filter(run_id=run.id).order_by("seq")[2]
     with unguarded():
-        EventRow.objects.filter(run_id=run.id, seq__gt=9).update(run_id="elsewhere")
+        EventRow.objects.filter(run_id=run.id, seq__gt=half.seq).update(run_id="elsewhere")
     run_story(actor, run.id, halves)
-    assert halves.seq == 9
+    assert halves.seq == half.seq + half.more
     with unguarded():
         EventRow.objects.filter(run_id="elsewhere").update(run_id=run.id)
     run_story(actor, run.id, halves)
-    assert halves.seq == whole.seq == len(whole_events)
+    assert halves.seq == whole.seq == run.last_seq
     assert (halves.run, halves.lanes, halves.points, halves.stages) == (
         whole.run,
         whole.lanes,
@@ -171,7 +171,7 @@ def test_what_is_known_is_not_read_again(actor, small):
     ) as asked:
         run_story(actor, run.id, story)
     assert len(asked) == 2
-    assert f'"seq" > {run.last_seq}' in asked[1]["sql"]
+    assert f'"seq" >= ({run.last_seq + 1} - ' in asked[1]["sql"]
 
 
 def test_an_event_of_a_newer_version_is_passed_over_and_named(actor, small):
