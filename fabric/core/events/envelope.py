@@ -215,7 +215,7 @@ def list_events(rows: Iterable[Headed]) -> list[Event]:
 
 
 def split_rows(rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
-    """Yield each event of the rows as a row of its own, with the hash of the row that it stands in."""
+    """Yield each event of the rows as a row of its own, with the hash of its row."""
     for row in rows:
         if b"\n" not in row.header:
             yield row
