@@ -87,16 +87,17 @@ class TurnCall:
 class AnswerTurn:
     """One answer of an agent's model."""
 
-    around: str
-    """Digest of the run's artifacts and open plan items when the turn's last call had come back."""
+    around: int
+    """Seq of the last change of the run's artifacts or plan items when the turn's last call had come back."""
     calls: tuple[TurnCall, ...] = ()
 
 
 @value()
 class State:
-    """The turns of the active steps, and a digest of all changes to the run's artifacts and open plan items."""
+    """The turns of the active steps, and the last change of the run's artifacts and open plan items."""
 
-    around: str = ""
+    around: int = 0
+    """Seq of the event that changed them; 0: none did."""
     turns: Mapping[str, tuple[AnswerTurn, ...]] = field(default_factory=dict)
     """Turns by step id, oldest first."""
     early: Mapping[str, tuple[TurnCall, ...]] = field(default_factory=dict)
@@ -121,7 +122,7 @@ def observe(state: State, event: Event) -> State:
     if fact.kind == "call_streamed":
         return replace(state, early={fact.step_id: (), **state.early})
     if fact.kind == "replanned":
-        return State(digest(state.around, fact.kind, event.seq))
+        return State(event.seq)
     if fact.kind in let_pass.OBSERVED:
         state = _hear_message(state, fact)
         return _drop_replaced(state, fact.step_id) if fact.kind == "step_opened" else state
@@ -132,7 +133,7 @@ def observe(state: State, event: Event) -> State:
         turns = (*state.turns.get(fact.step_id, ()), last)[-TURNS_KEPT:]
         early = _but(state.early, fact.step_id) if state.early else state.early
         return replace(state, turns={**state.turns, fact.step_id: turns}, early=early)
-    brought = replace(state, around=digest(state.around, fact.kind, event.content_ref, event.seq))
+    brought = replace(state, around=event.seq)
     if fact.kind == "stage_left":
         return replace(brought, turns={}, early={})
     return _drop_step(brought, getattr(fact, "step_id", ""))
