@@ -32,7 +32,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import write_sentence
-from fabric.selectors.runs.events.stored import StoredEvent, read_events
+from fabric.selectors.stored_events import StoredEvent, read_events
 
 WaitsFor = Literal["person", "provider"]
 WAITS: Mapping[WaitsFor, Q] = {

@@ -15,9 +15,9 @@ from fabric.core.values.words import cut
 from fabric.models import Attachment, Event
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
-from fabric.selectors.runs.events.stored import StoredEvent, read_events
 from fabric.selectors.runs.inputs import run_inputs
 from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.selectors.stored_events import StoredEvent, read_events
 from fabric.services.rights import right_wanted
 from simulator.drills.library import causes as facts
 from simulator.drills.library.calls import Facts

@@ -15,7 +15,7 @@ from fabric.core.audit.lines import Act
 from fabric.models import Attachment, Event, Fabric, Family, Inbox, Review, Revision, Run, Snapshot, Workspace
 from fabric.models.runs.run import ENDED
 from fabric.selectors.audit.holds import runs_held
-from fabric.selectors.runs.events.stored import count_events
+from fabric.selectors.stored_events import count_events
 from fabric.services.actors import drills_workspace, system_actor
 from fabric.services.acts import audit_record
 from fabric.services.memories.retention import values_erase

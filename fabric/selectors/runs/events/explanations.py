@@ -29,10 +29,10 @@ from fabric.selectors.contents import UNREAD_LINE, line_for
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.display import follows_decision
 from fabric.selectors.runs.events.moments import FOLD_MAX
-from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.events.windows import EventRow, event_row, step_agents
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.runs.story.trips import TRIPS, limit_title
+from fabric.selectors.stored_events import read_events
 
 RungState = Literal["taken", "spent", "skipped", "ahead"]
 ANSWERS = frozenset({"review_decided", "review_withdrawn"})

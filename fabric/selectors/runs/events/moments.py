@@ -29,9 +29,9 @@ from fabric.runtime.ports.journal import Document
 from fabric.runtime.prompts import model_request
 from fabric.selectors.contents import UNREAD, header_for, mask_content
 from fabric.selectors.errors import Refused
-from fabric.selectors.runs.events.stored import LAST_SEQ, read_events
 from fabric.selectors.runs.events.windows import EventRow, event_row, step_agents
 from fabric.selectors.runs.lookup import run_get
+from fabric.selectors.stored_events import LAST_SEQ, read_events
 
 ContentState = Literal["none", "kept", "erased", "unreadable", "unread"]
 """``unread``: there is one, and who looks may not read it."""

@@ -35,7 +35,7 @@ from fabric.selectors.runs.display import (
     is_failure,
     write_sentence,
 )
-from fabric.selectors.runs.events.stored import LAST_SEQ, StoredEvent, read_events
+from fabric.selectors.stored_events import LAST_SEQ, StoredEvent, read_events
 
 Density = Literal["compact", "full", "raw"]
 

@@ -36,9 +36,9 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import write_sentence
-from fabric.selectors.runs.events.stored import ROW, StoredEvent, read_events, split_stored
 from fabric.selectors.runs.export import bundle_verify
 from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.selectors.stored_events import ROW, StoredEvent, read_events, split_stored
 
 DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
 """Kinds of events that stand in ``decisions.ndjson`` too."""

@@ -16,9 +16,9 @@ from fabric.models import Run as RunRow
 from fabric.selectors.contents import header_for, may_read
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
-from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.story.facts import FOLDS
 from fabric.selectors.runs.story.state import RATE_WINDOW_US, StoryState
+from fabric.selectors.stored_events import read_events
 
 ROWS_A_READ = 2_000
 

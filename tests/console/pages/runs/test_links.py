@@ -17,8 +17,8 @@ from fabric.composition import engine as wiring
 from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.units import US
 from fabric.models import Event, Incarnation, Run
-from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.lookup import run_get
+from fabric.selectors.stored_events import read_events
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge

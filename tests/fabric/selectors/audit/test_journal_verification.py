@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from fabric.models import AuditLine, Checkpoint, Event, Run
 from fabric.packing.rows import unpack
 from fabric.selectors.audit import journal_verification as verify
-from fabric.selectors.runs.events.stored import count_events
+from fabric.selectors.stored_events import count_events
 from fabric.services.installation.retention import retention_apply, retention_set
 from fabric.services.people.tokens import token_create
 from fabric.services.runs.start import run_start

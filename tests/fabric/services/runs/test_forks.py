@@ -8,9 +8,9 @@ from fabric.core.state.kept_work import answer_named
 from fabric.core.values.flow import RunState, Stage
 from fabric.management.run_follower import Following
 from fabric.models import Event, Run
-from fabric.selectors.runs.events.stored import read_events
 from fabric.selectors.runs.lookup import run_get, run_outcome
 from fabric.selectors.runs.replay import replay_run
+from fabric.selectors.stored_events import read_events
 from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.forks import ForkEdit, fork_origin, run_fork

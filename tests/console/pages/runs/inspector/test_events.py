@@ -18,7 +18,7 @@ from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 from fabric.models import Event
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.runs.events import moments
-from fabric.selectors.runs.events.stored import read_events
+from fabric.selectors.stored_events import read_events
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.pages.runs.journals import Acting, every_kind, hostile, journal, tight
 from tests.fabric.services.world import DOUBTFUL, SMALL, SPARED, ran

@@ -8,7 +8,7 @@ import pytest
 
 from fabric.core.events.envelope import EVENTS_MAX
 from fabric.models import Event
-from fabric.selectors.runs.events.stored import ROW, count_events, read_events, split_stored
+from fabric.selectors.stored_events import ROW, count_events, read_events, split_stored
 from tests.fabric.services.world import ran
 
 
