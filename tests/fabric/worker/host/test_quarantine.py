@@ -2,6 +2,7 @@
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import INBOX, DecisionMade
 from fabric.core.values.flow import FORMAT
 from fabric.core.values.frozen import replace
@@ -22,7 +23,9 @@ def site():
 
 def until_quarantined(site, run_id):
     site.store.until_written(
-        lambda batch, fate: batch.run_id == run_id and any(row.kind == "run_quarantined" for row in batch.rows)
+        lambda batch, fate: (
+            batch.run_id == run_id and any(row.kind == "run_quarantined" for row in split_rows(batch.rows))
+        )
     )
 
 
@@ -82,9 +85,9 @@ def test_a_run_whose_journal_is_damaged_is_quarantined_at_once_and_can_be_reject
     assert host.counters.quarantined == 1
     before = site.store.columns(run_id)
     assert (before.state, before.stage) == ("quarantined", "plan")
-    assert "its journal is damaged: event 2" in before.reason
+    assert "its journal is damaged: event 4" in before.reason
     answer(site, host, run_id, "reject")
-    site.store.until_written(lambda batch, fate: any(row.kind == "run_ended" for row in batch.rows))
+    site.store.until_written(lambda batch, fate: any(row.kind == "run_ended" for row in split_rows(batch.rows)))
     assert site.outcome(run_id) == "aborted"
     assert host.owned == {}
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import CallFailed
 from fabric.core.values.taxonomy import Cause
 from fabric.runtime.ports.journal import BatchFate
@@ -87,7 +88,7 @@ def test_a_call_that_is_out_is_let_finish_and_nothing_new_is_asked(site):
     host = site.host(agents)
     waits = site.create()
     host.offer(waits)
-    site.store.until_written(lambda batch, fate: any(row.kind == "retry_scheduled" for row in batch.rows))
+    site.store.until_written(lambda batch, fate: any(row.kind == "retry_scheduled" for row in split_rows(batch.rows)))
     works = site.create()
     agents._answer = said
     host.offer(works)
@@ -138,7 +139,7 @@ def test_calls_that_do_not_end_in_time_are_cut_and_one_batch_says_so(site):
     assert sorted(agents.aborted) == sorted((run_id, one.request.command_id, 1) for one in parked)
     (batch, fate), *more = site.store.done.get(timeout=WAIT_S)
     assert (fate, more, site.store.done.empty()) == ("committed", [], True)
-    assert [row.kind for row in batch.rows] == ["attempt_interrupted"] * 4
+    assert [row.kind for row in split_rows(batch.rows)] == ["attempt_interrupted"] * 4
     (claimed,) = site.claim()  # At once, and given back, not taken away.
     assert not claimed.taken_over
     assert list(claimed.rows)[: len(journal)] == journal
@@ -173,7 +174,7 @@ def test_what_is_being_written_at_the_end_is_no_hindrance(site):
     assert host._ended.wait(WAIT_S)
     site.store.open.set()
     thread.join(WAIT_S)
-    assert site.kinds(run_id) == [row.kind for row in batch.rows] + ["attempt_interrupted"]
+    assert site.kinds(run_id) == [row.kind for row in split_rows(batch.rows)] + ["attempt_interrupted"]
     assert site.facts(run_id, "attempt_interrupted")[0].get("charged_usd_micros", 0) == 0
     assert agents.ledger == []
     (claimed,) = site.claim()
@@ -230,7 +231,7 @@ def test_a_batch_that_is_being_written_is_waited_for(site):
     site.store.open.set()
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    assert site.kinds(run_id) == [*(row.kind for row in batch.rows), "model_answered"]
+    assert site.kinds(run_id) == [*(row.kind for row in split_rows(batch.rows)), "model_answered"]
     assert (
         len(agents.ledger) == 1
     )  # What was intended before is sent; what follows from the answer is the next claimer's.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fabric.core.events.envelope import KINDS, fact_json, from_row
+from fabric.core.events.envelope import KINDS, fact_json, list_events
 from fabric.core.values.taxonomy import Cause
 from simulator.drills.library.causes import ATTEMPTS, DECISIONS, READ, build_facts
 from simulator.faults.catalogue import STRUCK
@@ -25,7 +25,7 @@ NOTHING = {
 def captured(told):
     """Return what a played scenario's run says went wrong, and the scenario that repeats it."""
     rows = told.world.store.rows(first_run(told.world).id)
-    events = ((row.seq, row.kind, fact_json(from_row(row.seq, row.kind, row.version, row.header))) for row in rows)
+    events = ((event.seq, event.fact.kind, fact_json(event)) for event in list_events(rows))
     return build_facts(events, told.spec.policy.budget.run_usd_micros)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fabric.core.events.envelope import list_events
 from fabric.core.values.taxonomy import FailureType, Tier
 from simulator.scenarios.baseline.work import AFTER_S, first_run, run_after
 from simulator.scenarios.play import cells
@@ -26,10 +27,10 @@ def test_a_cell_that_passes_is_steady_before_during_and_after():
     before, after = outputs(found, "before"), outputs(found, "after")
     assert before["state"] == after["state"] == "completed"
     assert before["cost_usd_micros"] == after["cost_usd_micros"] > 0
-    rows = told.world.store.rows(first_run(told.world).id)
+    events = list_events(told.world.store.rows(first_run(told.world).id))
     during = outputs(found, "during")
-    assert during["journal"] == len(rows)
-    assert during["once"] == sum(row.kind == "call_issued" for row in rows)
+    assert during["journal"] == len(events)
+    assert during["once"] == sum(event.fact.kind == "call_issued" for event in events)
 
 
 def test_the_run_after_begins_when_everything_is_put_back():
