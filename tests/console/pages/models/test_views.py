@@ -87,7 +87,7 @@ def test_a_key_is_stored_told_by_its_end_replaced_and_deleted(browser, actor):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"host": "nowhere"}, "give the endpoint's URL"),
+        ({"host": "nowhere"}, "is no URL of an endpoint: give it in the field host"),
         ({"host": "http://127.0.0.1:9/v1"}, "is plain http"),
         ({"key": "short"}, "Key has 5 characters"),
         ({"key": f"{KEY} {KEY}"}, "a space or a character that no key has"),

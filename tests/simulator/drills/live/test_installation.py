@@ -36,7 +36,7 @@ def test_one_cell_of_each_failure_type_on_real_workers():
     assert [cell for cell in found if cell.verdict != "pass"] == []
     told = {cell.failure: cell.observed for cell in found}
     assert told[FailureType.COST_OVERRUN] == "escalate > waiting"
-    assert told[FailureType.TOOL_LOOP] == "inject > replan > abort > aborted"
+    assert told[FailureType.TOOL_LOOP] == "inject > escalate > waiting"
 
 
 def test_a_sample_with_tools_of_its_own_on_sqlite():
@@ -45,7 +45,7 @@ def test_a_sample_with_tools_of_its_own_on_sqlite():
     cells = [(FailureType.NO_PROGRESS, Tier.INTERACTIVE), (FailureType.COST_OVERRUN, Tier.BATCH)]
     found = drilled_live(trips, cells, "sqlite")
     assert [(cell.verdict, cell.observed) for cell in found] == [
-        ("pass", "terminate > completed"),
+        ("pass", "terminate > stopped"),
         ("pass", "skips cheaper_model > abort > aborted"),
     ]
     assert [cell.equipped for cell in found] == ["a tool that reads", "an aggregator"]
