@@ -49,9 +49,9 @@ def test_a_resume_reads_what_came_after_the_snapshot(store):
     before = run.read.rows
     assert len(list(run.resumes(3))) == 3
     quick = (run.read.rows - before) / 3
-    before, seq = run.read.rows, run.seq
+    before, whole = run.read.rows, len(store.journal(run.run_id))
     list(run.resumes(1, digest=""))
-    assert run.read.rows - before == seq > 1_000
+    assert run.read.rows - before == whole > 500
     assert quick < 100
 
 

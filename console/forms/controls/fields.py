@@ -104,6 +104,8 @@ class EditField:
     """One place of a value as it is edited."""
 
     group: ClassVar[bool] = False
+    parts: ClassVar[tuple[()]] = ()
+    new: ClassVar[bool] = False
     path: str
     shape: Shape
     prefix: str = FIELD

@@ -98,7 +98,7 @@ def test_a_coding_is_one_that_the_asker_can_unpack(accepted, coding):
 
 
 @pytest.mark.parametrize("accepted", ["br", "gzip", ""])
-@pytest.mark.parametrize("name", ["css/tokens.css", "icons.svg", "js/console.js", "vendor/htmx-4.0.1.min.js"])
+@pytest.mark.parametrize("name", ["shell/tokens.css", "icons.svg", "shell/console.js", "vendor/htmx-4.0.1.min.js"])
 def test_a_file_is_what_it_was_once_it_is_unpacked(client, name, accepted):
     headers = {"host": "127.0.0.1", "accept-encoding": accepted, "sec-fetch-site": "cross-site"}
     for _ in range(2):  # The second time it is kept.

@@ -90,7 +90,7 @@ def test_an_end_that_is_cut_off(actor, waiting):
     ("change", "found"),
     [
         (lambda rows: rows.delete(), "is in the journal and not in the table"),
-        (lambda rows: rows.update(id="other"), "item other is in the table and not in the journal"),
+        (lambda rows: rows.update(id="other"), "review other is in the table and not in the journal"),
         (lambda rows: rows.update(verb="approve"), "has verb 'approve', the journal ''"),
         (lambda rows: rows.update(digest="0"), "has digest '0', the journal"),
         (lambda rows: rows.update(verbs="approve"), "has verbs 'approve', the journal 'approve,edit,respond,reject'"),
