@@ -64,7 +64,7 @@ def measure_no_progress(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin
     yield read_margin("progress.agent_turns", worst[0], worst[1], where=worst[2], threshold=True)
 
 
-def _alike(around: str, turns: tuple[progress.AnswerTurn, ...]) -> int:
+def _alike(around: int, turns: tuple[progress.AnswerTurn, ...]) -> int:
     """Return how many turns at the end are equal, with no result brought since. Only the fabric judges which tools
     change the world or poll.
     """
