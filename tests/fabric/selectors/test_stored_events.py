@@ -6,9 +6,13 @@ from itertools import product
 
 import pytest
 
-from fabric.core.events.envelope import EVENTS_MAX
+from fabric.core.events.envelope import EVENTS_MAX, FOLLOWING
+from fabric.core.texts.notifications import EVENTS
 from fabric.models import Event
+from fabric.selectors.reviews import history
+from fabric.selectors.runs.export.bundle import DECISIONS
 from fabric.selectors.stored_events import ROW, count_events, read_events, split_stored
+from fabric.services.notifications.member_mail import CALLING
 from tests.fabric.services.world import ran
 
 
@@ -64,3 +68,8 @@ def test_an_events_row_is_found_within_the_bound(rows, events):
     assert [one.seq for one in read_events(rows, after=last.seq + last.more - 1, upto=last.seq + last.more)] == [
         last.seq + last.more
     ]
+
+
+@pytest.mark.parametrize("kinds", [EVENTS, CALLING, history.KINDS, history.EARLIER_CONTENT_KINDS, DECISIONS])
+def test_kinds_that_the_database_is_asked_for_begin_a_row(kinds):
+    assert FOLLOWING.isdisjoint(kinds)
