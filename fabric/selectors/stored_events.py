@@ -81,6 +81,8 @@ def split_stored(row: tuple[Any, ...], *, newest: bool = False) -> Iterable[Stor
     if not further or raw.count(b"\n") != further:
         return (first,)
     (_, _, _, own), *more = split_row(seq, kind, version, raw)
+    if not all(name.isidentifier() and v for _, name, v, _ in more):  # Packed bytes that do not unpack have any line.
+        return (first,)
     found = [first._replace(header=own)]
     found += [StoredEvent(n, name, v, at, line, NO_PAYLOAD, first.hash) for n, name, v, line in more]
     return reversed(found) if newest else found
