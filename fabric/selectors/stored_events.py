@@ -1,4 +1,4 @@
-"""Reads the events of a run from the rows of its journal, each for itself, whatever row it stands in."""
+"""Reads the single events of a run. A row of its journal may have several of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from fabric.models import Event
 PAGE = 500
 """Rows that are read at once."""
 LAST_SEQ = 2**31 - 1
-
-
 ROW = ("seq", "kind", "version", "at", "header", "payload_hash", "hash", "more")
 """Columns of a row for ``split_stored``; the payload may follow."""
 
@@ -71,8 +69,9 @@ def read_events(
 
 
 def split_stored(row: tuple[Any, ...], *, newest: bool = False) -> Iterable[StoredEvent]:
-    """Return the events of a row, given its columns ``ROW``. A damaged one, of which the columns know more events than
-    the header or fewer, has its first alone.
+    """Return the events of a row, given its columns ``ROW``.
+
+    A damaged row has its first event alone: its header has another number of lines than its column ``more`` says.
     """
     seq, kind, version, at, header, payload_hash, hashed, further, *payload = row
     raw = bytes(header)
@@ -81,7 +80,7 @@ def split_stored(row: tuple[Any, ...], *, newest: bool = False) -> Iterable[Stor
     if not further or raw.count(b"\n") != further:
         return (first,)
     (_, _, _, own), *more = split_row(seq, kind, version, raw)
-    if not all(name.isidentifier() and v for _, name, v, _ in more):  # Packed bytes that do not unpack have any line.
+    if not all(name.isidentifier() and v for _, name, v, _ in more):  # Damaged packed bytes may have line breaks.
         return (first,)
     found = [first._replace(header=own)]
     found += [StoredEvent(n, name, v, at, line, NO_PAYLOAD, first.hash) for n, name, v, line in more]

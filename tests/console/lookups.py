@@ -11,7 +11,7 @@ from django.template.base import Variable, VariableDoesNotExist
 from django.template.context import BaseContext
 
 LACKS = (type(None), BaseContext, Mapping, str)
-"""What may lack a name: a value that is not there, a template's names, a dict, and what a lookup that failed left."""
+"""Parents that may lack a name: a missing value, a template's names, a dict, and the result of a failed lookup."""
 
 
 @contextmanager

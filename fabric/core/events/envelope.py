@@ -145,7 +145,7 @@ _READERS = {kind: _reader(cls) for kind, cls in _FACTS.items()}
 FOLLOWING = frozenset({"call_issued", "stage_entered", "stage_left"})
 """Kinds of events that may stand in the row of the event before them. No query looks for their seq or content."""
 EVENTS_MAX = 16
-"""Most events in one row, so that a reader of one event finds its row within so many seqs."""
+"""Most events in one row. So a reader of one event finds its row within so many seqs."""
 
 
 def find_last_seq(seq: int, header: bytes) -> int:

@@ -90,7 +90,7 @@ def event_hash(prev: bytes, row: Mapping[str, Any], header: bytes, payload_hash:
 
 
 def _list_headers(header: bytes) -> "list[bytes]":
-    """The JSON of each event in a row: the first alone, the others after their kind and version."""
+    """Return the JSON of each event in a row; each after the first has its kind and version before it."""
     first, *others = header.split(b"\n")
     return [first, *(one.split(b" ", 2)[-1] for one in others)]
 

@@ -278,7 +278,7 @@ def test_who_has_the_right_is_not_stopped(door, world):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_others_decisions_are_for_who_audits(door, world):
-    """Of what is one's own for each member, the part that a right decides; tokens have tests of their own (test_tokens, test_step_up)."""
+    """A right decides about the export of one's own answers. Tokens have their own tests (test_tokens, test_step_up)."""
     name = "reviews-export" if door == "pages" else "api-decisions-export"
     for role in Role:
         assert (DOORS[door](world, role, name).status_code == 403) is (role not in RIGHTS[Right.AUDIT])

@@ -1,4 +1,4 @@
-"""Answers are packed where nobody else could learn from their length, and a page's first load is small."""
+"""The server packs answers where their length betrays no secret, and the first load of a page is small."""
 
 from __future__ import annotations
 
