@@ -7,12 +7,11 @@ from itertools import product
 import pytest
 
 from fabric.core.events.envelope import EVENTS_MAX, FOLLOWING
-from fabric.core.texts.notifications import EVENTS
+from fabric.core.texts.notifications import CALLING, EVENTS
 from fabric.models import Event
 from fabric.selectors.reviews import history
 from fabric.selectors.runs.export.bundle import DECISIONS
 from fabric.selectors.stored_events import ROW, count_events, read_events, split_stored
-from fabric.services.notifications.member_mail import CALLING
 from tests.fabric.services.world import ran
 
 
