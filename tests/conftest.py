@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -86,9 +87,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="every test there is (tests/sets.py)")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of which the set has no test."""
+    file = collection_path.relative_to(config.rootpath).as_posix()
+    return None if sets.is_collected(file) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that take long go first, so that no process ends alone with them. Tests that the set does not have are left out."""
-    left, unknown = sets.leave_out(items)
+    left, names = sets.leave_out(items)
+    unknown = [name for name in names if sets.is_collected(name.partition("::")[0])]
     if unknown and config.args == config.getini("testpaths") and not config.getoption("lf", False):
         raise pytest.UsageError(f"tests/sets.py names what is no test: {', '.join(unknown)}")
     # Who names one test means it, and so does who asks for the one that failed.

@@ -51,6 +51,7 @@ NIGHTLY = {
     "tests/console/api/test_database_away.py::test_a_disk_that_is_full(sqlite)": "on PostgreSQL it is in `full`",
     "tests/console/live/test_outages.py::*(burst-sqlite)": "on PostgreSQL it is in `full`",
     "tests/console/live/test_outages.py::*(killed_server-sqlite)": "on PostgreSQL it is in `full`",
+    "tests/console/live/test_outages.py::test_nor_when_it_happens_*": "what a page does once, in the same file, it does a thousand times",
     "tests/console/live/test_outages.py::*(restarted_server-postgresql)": "on SQLite it is in `full`",
     "tests/console/live/test_outages.py::*(sleeping_laptop-sqlite)": "on PostgreSQL it is in `full`",
     "tests/e2e/texts/test_canaries.py::*(postgresql)": "on SQLite it is in `full`",
@@ -193,7 +194,7 @@ SAMPLED: Mapping[str, int] = {
 }
 """Patterns as in `NIGHTLY`: `full` has one test of so many that a pattern fits, always the same; `nightly` has all."""
 
-CASES_MAX = 6
+CASES_MAX = 4
 """Of a test with more cases than this, `full` has this many, spread over its table; the core and the runtime keep all of theirs."""
 
 PAGES = 5
@@ -216,6 +217,14 @@ def sample(whole: Iterable[T], each: int, name: str) -> list[T]:
         return list(whole)
     first = zlib.crc32(name.encode())
     return [one for n, one in enumerate(whole) if (n + first) % each == 0]
+
+
+def is_collected(file: str) -> bool:
+    """Tells whether the present set looks for tests in a file: to import it for nothing costs each process."""
+    chosen = os.environ.get(SET)
+    if chosen == "fast" and file.startswith(SLOW_FOLDERS):
+        return False
+    return chosen not in ("fast", "full") or f"{file}::*" not in NIGHTLY
 
 
 def leave_out(items: Sequence[pytest.Item]) -> tuple[set[pytest.Item], list[str]]:

@@ -72,6 +72,17 @@ def test_fast_leaves_out_what_waits_or_needs_a_server(chosen):
     assert left_out([*waits, *inside, quick]) == {one.nodeid for one in (*waits, *inside)}
 
 
+def test_files_without_a_test_of_the_set_are_not_imported(chosen):
+    whole = next(name.removesuffix("::*") for name in sets.NIGHTLY if name.endswith(".py::*"))
+    slow, quick = f"{sets.SLOW_FOLDERS[0]}test_a.py", "tests/console/test_b.py"
+    collected = {}
+    for name in ("fast", "full", "named", "nightly"):
+        chosen(name)
+        collected[name] = [sets.is_collected(file) for file in (whole, slow, quick)]
+    every = [True, True, True]
+    assert collected == {"fast": [False, False, True], "full": [False, True, True], "named": every, "nightly": every}
+
+
 def test_fast_has_one_of_twelve_tests_outside_the_core(chosen):
     others = [Item(f"tests/console/test_c.py::test_{n}") for n in range(120)]
     chosen("fast")
