@@ -24,7 +24,7 @@ from fabric.core.breaker.passing import (
     pass_breakers,
     settle_breakers,
 )
-from fabric.core.breaker.signals import CLEAN, NEUTRAL, SIGNAL_OF, open_answer, told_us
+from fabric.core.breaker.signals import CLEAN, NEUTRAL, find_signal, open_answer, told_us
 from fabric.core.breaker.table import decode_standing
 from fabric.core.budgets.spend_rate import Counting, SharedSpend, TooFast, list_shared, pace_call
 from fabric.core.decision.guard import judge
@@ -289,7 +289,7 @@ def failure_with_breakers(
     failed = yield from _describe_open(met, failed)
     shut = []
     for model, gates in _fallbacks(fabric_id, compiled, run, command, failed):
-        if (yield from foretell_refusal(gates, met, SIGNAL_OF[failed.cause])):
+        if (yield from foretell_refusal(gates, met, find_signal(failed))):
             shut.append(model)
     return replace(failed, shut=tuple(shut)) if shut else failed
 
@@ -310,7 +310,7 @@ def _describe_open(met: tuple[PassedBreaker, ...], result: CallFailed) -> Genera
     """Return the failure with the time for which breakers stay open after it. It was a failed probe, or it reached a
     threshold.
     """
-    end, told = SIGNAL_OF[result.cause], told_us(result.retry_after_s)
+    end, told = find_signal(result), told_us(result.retry_after_s)
     found = [looked for one in met if one.probe and (looked := reopen_breaker(one, end, told)) is not None]
     found += yield from open_breakers(met, end, told)
     waits = [circuit_breaker.wait_us(looked) for looked in found]
@@ -326,7 +326,7 @@ def report_end(met: tuple[PassedBreaker, ...], result: Result | None, run: Run |
     if result is None or run is None:
         return settle_breakers(met, NEUTRAL, frozenset())
     if isinstance(result, CallFailed):
-        said = SIGNAL_OF[result.cause]
+        said = find_signal(result)
         return settle_breakers(met, None if said == CLEAN else said, frozenset(), told_us(result.retry_after_s))
     state = find_state(run.guards, circuit_breaker, command_ids.read_step(result.command_id))
     return settle_breakers(met, None, circuit_breaker.just_seen(state))

@@ -21,6 +21,7 @@ from tests.chaos.faults.nemesis import KINDS, Strikes, Undo, between, schedule
 from tests.chaos.installation import CANCEL, RUN_CAP_USD_MICROS, Installation, Plan, installed
 from tests.chaos.judging import judge, remembered
 from tests.chaos.judging.judge import Case
+from tests.chaos.processes.handles import now_us
 from tests.chaos.processes.starter import FAIL
 
 LONG_S = 600.0
@@ -112,6 +113,8 @@ class Campaign:
     """Disturbed time so far, without the quiet phases."""
     done: dict[str, int] = field(default_factory=dict)
     probes: list[tuple[int, int]] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    """Probes that did not complete in time, each with what it waited for then."""
     _undos: list[tuple[float, int, str, Undo]] = field(default_factory=list)
     _number: int = 0
     _answered: dict[str, float] = field(default_factory=dict)
@@ -258,6 +261,21 @@ class Campaign:
             completed = sum(states.get(self.made.runs.get(key, "")) == "completed" for key in keys)
         self.probes.append((PROBES, completed))
         self.say(f"quiet: {completed} of {PROBES} completed, {len(self.made.kills)} killed so far")
+        if completed < PROBES:
+            late = list(self._late(keys))
+            self.late += late
+            for sentence in late:
+                self.say(sentence)
+
+    def _late(self, keys: Sequence[str]) -> Iterator[str]:
+        """One sentence for each probe that has not completed."""
+        states, journals = self.made.rows.read_states(), self.made.rows.read_facts()
+        for key in keys:
+            run = self.made.runs.get(key, "")
+            if not run:
+                yield f"{key}: its start was not confirmed"
+            elif states.get(run) != "completed":
+                yield f"{key}: {judge.waits_for(run, states.get(run, 'not there'), journals.get(run, ()), now_us())}"
 
     def _keep_up_load(self, wanted: int, ends: Sequence[str]) -> None:
         started = 0
@@ -330,6 +348,7 @@ class Campaign:
             stale=tuple(rows.stale()),
             refused=len(self.made.said(REFUSED)),
             probes=(sum(asked for asked, _ in self.probes), sum(done for _, done in self.probes)),
+            late=tuple(self.late),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from fabric.core.breaker.table import BreakerState, Standing
+from fabric.core.events.inputs import CallFailed
 from fabric.core.spec.policies.breakers import COOLDOWN_MAX_S, DOMAIN, Breaker, Signal, SignalName
 from fabric.core.values.frozen import value
 from fabric.core.values.taxonomy import Cause
@@ -52,6 +53,13 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
 """Signal of a call's end for a breaker, by its cause. A cause without a row of its own is neutral
 (docs/specification/breakers.md).
 """
+
+
+def find_signal(failed: CallFailed) -> SignalName | Clean | Neutral:
+    """Return the signal of a failed call; neutral where its endpoint was not asked for a reason of this installation."""
+    return NEUTRAL if failed.unasked else SIGNAL_OF[failed.cause]
+
+
 CAUSE_OF: Mapping[SignalName, Cause] = {
     SignalName.IDENTICAL_CALL: Cause.LOOP_DETECTED,
     SignalName.SCHEMA_INVALID: Cause.SCHEMA_INVALID,

@@ -286,7 +286,7 @@ class HttpModel(ABC):
         if problem := self._problem(spec, url, model):
             return build_failure(asked, Cause.BAD_CONFIGURATION, problem)
         if isinstance(held, KeysUnreadable):
-            return build_failure(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}")
+            return replace(build_failure(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}"), unasked=True)
         if stored and not key:
             return build_failure(asked, Cause.AUTH, f"{asked.where} was not asked: {UNOPENED}")
         if own and not key and self._sign_in is None and url.startswith("https://"):

@@ -15,7 +15,7 @@ from typing import Any
 
 from fabric.core.breaker import passing
 from fabric.core.breaker.passing import Gate, PassedBreaker
-from fabric.core.breaker.signals import NEUTRAL, SIGNAL_OF
+from fabric.core.breaker.signals import NEUTRAL, find_signal
 from fabric.core.calls import issue as calls
 from fabric.core.events.commands import CallModel, CallTool
 from fabric.core.events.envelope import Event
@@ -154,7 +154,7 @@ class Probes:
 
     def _hear_result(self, one: _Out, result: Result) -> None:
         key = (one.row.scope, one.row.kind)
-        end = SIGNAL_OF[result.cause] if isinstance(result, CallFailed) else None
+        end = find_signal(result) if isinstance(result, CallFailed) else None
         signals = one.gate.breaker.signals
         (now,) = one.store.guards([key])
         if any(end in signal.names for signal in signals):

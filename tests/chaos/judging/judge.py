@@ -80,6 +80,8 @@ class Case:
     """Writes that were refused as another worker's."""
     probes: tuple[int, int] = (0, 0)
     """Runs started in quiet phases, and how many of them completed in time."""
+    late: Sequence[str] = ()
+    """Those that did not, each with what it waited for (``waits_for``)."""
 
 
 # -- what must never be ----------------------------------------------------------------------------------------------
@@ -334,9 +336,28 @@ def void(case: Case, *, least_between: int, unseen: Sequence[str] = ()) -> list[
     asked, completed = case.probes
     if completed < QUIET_SHARE * asked or not asked:
         found.append(f"{completed} of {asked} runs that were started in quiet phases completed; 95 % are needed")
+        found += case.late
     if not case.ledger:
         found.append("nothing happened outside")
     return found
+
+
+def waits_for(run: str, state: str, facts: Sequence[Mapping[str, JSON]], now: int) -> str:
+    """What a run that did not complete in time waited for: the last fact, calls without a result, and the last failure. ``now``: microseconds."""
+    if not facts:
+        return f"run {run} is {state}, and no worker has begun it"
+    open_: dict[str, str] = {}
+    failed = ""
+    for fact in facts:
+        if fact["kind"] in ISSUED:
+            open_[fact["command_id"]] = f"{fact['command_id']} (attempt {fact['attempt']})"
+        elif fact["kind"] in (*RESULTS, "attempt_failed", "attempt_interrupted", "compensation_failed"):
+            open_.pop(fact["command_id"], None)
+        if fact["kind"] == "attempt_failed":
+            failed = f"; last failure, {(now - fact['at']) / 1e6:.1f} s ago: {fact['message']}"
+    out = f"; calls out: {', '.join(open_.values())}" if open_ else ""
+    last = facts[-1]
+    return f"run {run} is {state}; last fact, {(now - last['at']) / 1e6:.1f} s ago: {last['kind']}{out}{failed}"
 
 
 def line(case: Case, *, is_void: bool) -> dict[str, JSON]:

@@ -386,7 +386,35 @@ def test_what_makes_a_run_void():
     assert judge.void(tired, least_between=0) == [
         "18 of 20 runs that were started in quiet phases completed; 95 % are needed"
     ]
+    assert judge.void(replace(tired, late=("probe-0-1: run r waits",)), least_between=0)[1:] == [
+        "probe-0-1: run r waits"
+    ]
     assert judge.void(replace(GOOD, probes=(20, 19)), least_between=0) == []
     assert len(judge.void(replace(GOOD, probes=(0, 0)), least_between=0)) == 1
     assert judge.void(replace(GOOD, ledger=()), least_between=0) == ["nothing happened outside"]
     assert judge.void(GOOD, least_between=0, unseen=["blind"]) == ["blind"]
+
+
+def test_a_late_run_says_what_it_waited_for():
+    def issued(command, attempt, at):
+        return {"kind": "call_issued", "command_id": command, "attempt": attempt, "at": at}
+
+    assert judge.waits_for("r", "queued", (), 0) == "run r is queued, and no worker has begun it"
+    answered = {"kind": "model_answered", "command_id": "plan", "attempt": 1, "at": 2_000_000}
+    facts = [issued("plan", 1, 1_000_000), answered, issued("book", 2, 3_000_000)]
+    assert (
+        judge.waits_for("r", "running", facts, 13_000_000)
+        == "run r is running; last fact, 10.0 s ago: call_issued; calls out: book (attempt 2)"
+    )
+    shut = {
+        "kind": "attempt_failed",
+        "command_id": "book",
+        "attempt": 2,
+        "at": 4_000_000,
+        "message": "its breaker is open",
+    }
+    waits = {"kind": "retry_scheduled", "command_id": "book", "attempt": 3, "at": 4_500_000}
+    assert (
+        judge.waits_for("r", "running", [*facts, shut, waits], 14_500_000)
+        == "run r is running; last fact, 10.0 s ago: retry_scheduled; last failure, 10.5 s ago: its breaker is open"
+    )

@@ -9,6 +9,7 @@ NAME = "history"
 DECIDED = """
 import random, time
 from fabric.composition import engine as wiring
+from fabric.core.values.taxonomy import FailureType
 from fabric.models import Review
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.services.runs.start import run_start
@@ -25,7 +26,7 @@ for n in range(260):
     unsure = n % 3 > 0
     verb = draw.choices(("approve", "edit", "reject", "respond"), (70, 9, 14, 7) if score > 0.6 else (30, 20, 40, 10))[0]
     more = {"score": score, "tau": tau, "failure_type": "", "reason": f"the critic's score {score} is below tau {tau}"} if unsure else {
-        "item": draw.choice(("failure", "pre_action")), "failure_type": draw.choice(("semantic_loop", "cost_overrun", "provider_failure", "schema_grounding")),
+        "item": draw.choice(("failure", "pre_action")), "failure_type": draw.choice(tuple(FailureType)[:4]),
         "reason": "the provider answered 503 five times and no other model is there", "content": b'{"mechanism": "circuit_breaker"}'}
     took = draw.lognormvariate(6, 1.4)
     if n % 11 == 0:

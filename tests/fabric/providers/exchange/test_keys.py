@@ -130,7 +130,7 @@ def test_while_stored_keys_cannot_be_read_no_endpoint_is_asked(spoken):
 
     with ScriptedEndpoint([spoken.answer("ok")]) as own:
         result = asked(spoken, own, KeyRing(away))
-        assert (result.cause, own.received) == (Cause.NETWORK, [])
+        assert (result.cause, own.received, result.unasked) == (Cause.NETWORK, [], True)
         assert "could not be read (OSError: the database is away)" in result.message
 
 
@@ -150,7 +150,7 @@ def test_a_read_that_takes_too_long_ends_with_the_calls_deadline():
 
     with ScriptedEndpoint([OPENAI.answer("ok")]) as own:
         result = asyncio.run(go(own))
-        assert (result.cause, own.received) == (Cause.NETWORK, [])
+        assert (result.cause, own.received, result.unasked) == (Cause.NETWORK, [], True)
         assert "still being read when the deadline came" in result.message
 
 
