@@ -52,7 +52,7 @@ def open_messages(run: Run, step: Step) -> tuple[Message, ...]:
         return (system, _build_judge_message(run, step))
 
     def user(template: str, *stages: Stage, part: int | None = None) -> Message:
-        refs = tuple(run.stages[stage].output_ref for stage in stages)
+        refs = [run.stages[stage].output_ref for stage in stages]
         return Message(role="user", template=template, refs=(run.request_ref, *refs), part=part)
 
     match step.stage:
@@ -162,13 +162,13 @@ def build_digest(step: Step, opened: tuple[Message, ...]) -> str:
     """Return the rolling digest of all references in the step's next prompt; with the templates' names it identifies
     the prompt.
     """
-    return digest(step.prompt, *(f"{message.template}/{ref}" for message in opened for ref in message.refs))
+    return digest(step.prompt, *[f"{message.template}/{ref}" for message in opened for ref in message.refs])
 
 
 def prompt_bytes(work: Work, step: Step, opened: tuple[Message, ...]) -> int:
     """Return an upper bound of the next prompt's size in bytes, templates and tool definitions included."""
     agent = work.compiled_fabric.spec.agent(step.agent)
-    begun = work.ctx.contents.size(tuple(ref for message in opened for ref in message.refs))
+    begun = work.ctx.contents.size([ref for message in opened for ref in message.refs])
     inlined = 0
     if agent.inline_document_chars:
         request = work.ctx.contents.read(work.run.request_ref)

@@ -55,7 +55,8 @@ class Work:
 
     def policy_in(self, stage: Stage) -> FlowPolicy:
         """Return the policy as a stage sees it."""
-        return self.compiled_fabric.spec.policy.of_stage(stage)
+        policy = self.compiled_fabric.spec.policy
+        return policy.of_stage(stage) if policy.stages else policy
 
     @property
     def held(self) -> bool:
