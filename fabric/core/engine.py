@@ -156,21 +156,17 @@ def _move(work: Work) -> Failure | None:
 
 def _free(run: Run, steps: list[Step]) -> Step | None:
     """Return the first step that waits for nothing."""
-    waiting = _list_waiting(run)
-    for step in steps:
-        if step.status == "active" and step.id not in waiting and not hears_open(run, step):
-            return step
-    return None
-
-
-def _list_waiting(run: Run) -> set[str]:
-    """Return the steps that wait for a call, a check, a person or a clock."""
     waiting = set(run.timers)
     for pending in run.pending.values():
         waiting.add(pending.issued.step_id)
     for check in run.saga.checks:
         waiting.add(check.step_id)
-    return waiting | asked_steps(run) if run.reviews else waiting
+    if run.reviews:
+        waiting |= asked_steps(run)
+    for step in steps:
+        if step.status == "active" and step.id not in waiting and not hears_open(run, step):
+            return step
+    return None
 
 
 def _more(work: Work, steps: list[Step]) -> Iterator[Step]:

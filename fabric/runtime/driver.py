@@ -324,24 +324,20 @@ class RunDriver:
         """Return the batch, and the instant of the next step. The last batch of a run that rests, has ended, or
         drains, releases it. ``before``: the run before this.
         """
-        rows = self._rows(emitted)
+        rows, fabric_id, compiled = self._rows(emitted), self._require_claim().fabric_id, self.compiled_fabric
         self._lately.note(before, self.run, now)
-        self._usual.note(
-            self._require_claim().fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now
-        )
-        self._waiting.extend((self.run.seq, command) for command in commands)
+        self._usual.note(fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now)
+        self._waiting.extend([(self.run.seq, command) for command in commands])
         at = self._next_wake()
         rests = is_resting(self.run)
         drained = self._draining and not self.run.terminal and not self._calls_out()
         release = (rests or drained) and not self._released and not self._todo
-        effects: list[Effect] = list(
-            breaker_changes(self._require_claim().fabric_id, self.compiled_fabric, before, self.run, emitted)
-        )
+        effects: list[Effect] = list(breaker_changes(fabric_id, compiled, before, self.run, emitted))
         if rows or consumed or release:
             due = now if drained else at  # The next owner goes on from here at once.
             effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
         self._released = self._released or release
-        if moves(self._wake, at, self.run, self.compiled_fabric.spec.policy):
+        if moves(self._wake, at, self.run, compiled.spec.policy):
             self._wake = at
             effects.append(WakeAt(None if self._released else at))
         return effects

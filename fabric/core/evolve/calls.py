@@ -154,6 +154,8 @@ def _close_wave(step: Step) -> Step:
     (S2).
     """
     calls = step.history[-1].calls
+    if not calls:
+        return step
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
         return replace(step, corrections=step.corrections + 1)
     return step

@@ -287,7 +287,7 @@ def _calls_refused(work: Work) -> str:
     refused: dict[int, int] = {}
     for step in work.run.steps.values():
         allowed = work.policy_in(step.stage).limits.calls_per_turn
-        if many := sum(max(0, len(turn.calls) - allowed) for turn in step.history):
+        if many := sum([max(0, len(turn.calls) - allowed) for turn in step.history]):
             refused[allowed] = refused.get(allowed, 0) + many
     if not refused:
         return ""
