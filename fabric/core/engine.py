@@ -40,7 +40,7 @@ from fabric.core.steps import agent_loop
 from fabric.core.topologies import shell
 from fabric.core.topologies import time_limits as paces
 from fabric.core.topologies.shape import list_steps
-from fabric.core.values.flow import UNMOVED, Stage
+from fabric.core.values.flow import TERMINAL, UNMOVED, Stage
 from fabric.core.values.frozen import value
 from fabric.core.values.kept import keep_results
 from fabric.core.values.saga import instants as instants_of
@@ -73,7 +73,7 @@ def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
         if work.run is not run or isinstance(given, MOVES):
             work.input_id = ""
             advance(work)
-            if work.run.terminal:
+            if is_absorbed(work.run):
                 children.report(work)
     except Lacking as lacking:
         # The decision is discarded. Its new contents may stay: they are addressed by hash, and no event names them.
@@ -83,7 +83,7 @@ def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
 
 def is_absorbed(run: Run) -> bool:
     """Return True if the run has ended: nothing that arrives later changes it."""
-    return run.terminal
+    return run.state in TERMINAL
 
 
 def _drop_aborted(commands: list[Command]) -> tuple[Command, ...]:
@@ -175,7 +175,8 @@ def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
     """
     run = work.run
     calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
-    calling |= asked_steps(run)
+    if run.reviews:
+        calling |= asked_steps(run)
     if not calling:
         return iter(())
     calling.difference_update(check.step_id for check in run.saga.checks)

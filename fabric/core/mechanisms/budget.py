@@ -194,7 +194,8 @@ def dearest(state: State, model: str, shares: Shares | None, now: int) -> Billed
     further call of the model reserves at least that.
     """
     here = state.surprises.get(model, NEVER) if state.surprises else NEVER
-    return here if shares is None else here.with_dearer(shares.lately.dearest(model, now))
+    known = NEVER if shares is None else shares.lately.dearest(model, now)
+    return here if known is NEVER else here.with_dearer(known)
 
 
 def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
@@ -242,13 +243,21 @@ def used_amount(state: State, scope: str, unit: CapUnit) -> int:
 
 def amount_left(config: Config, state: State, stage: str) -> tuple[int, int | None]:
     """Return the micro-dollars and tokens that the run has neither spent nor reserved; tokens None: no cap."""
-    rests: dict[CapUnit, list[int]] = {"usd_micros": [], "tokens": []}
-    for unit, found in rests.items():
-        for scope in (RUN, f"{STAGE}:{stage}"):
-            most = cap_in_force(config, state, scope, unit)
-            if most is not None:
-                found.append(most - used_amount(state, scope, unit))
-    return min(rests["usd_micros"]), min(rests["tokens"], default=None)
+    return min(_list_rests(config, state, stage, "usd_micros")), tokens_left(config, state, stage)
+
+
+def tokens_left(config: Config, state: State, stage: str) -> int | None:
+    """Return the tokens that the run has neither spent nor reserved; None: no cap."""
+    return min(_list_rests(config, state, stage, "tokens"), default=None)
+
+
+def _list_rests(config: Config, state: State, stage: str, unit: CapUnit) -> list[int]:
+    rests = []
+    for scope in (RUN, f"{STAGE}:{stage}"):
+        most = cap_in_force(config, state, scope, unit)
+        if most is not None:
+            rests.append(most - used_amount(state, scope, unit))
+    return rests
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:

@@ -139,7 +139,7 @@ def _headroom(work: Work, stage: Stage) -> CheckFinding:
     """Check that nothing is overdrawn, in money and in tokens."""
     config, ledger = budget.config(work.compiled_fabric.spec.policy), find_state(work.run.guards, budget)
     usd = budget.cap(config, ledger) - ledger.spent_usd_micros
-    _, tokens = budget.amount_left(config, ledger, stage)
+    tokens = budget.tokens_left(config, ledger, stage)
     found = [f"the run has overspent its budget by {-usd:,} micro-dollars"] if usd < 0 else []
     if tokens is not None and tokens < 0:
         found.append(f"the run has overspent its budget by {-tokens:,} tokens")
