@@ -103,7 +103,7 @@ class Arrivals:
 
     def next_at(self) -> int | None:
         """Return the instant at which the next announced input is due; None: none."""
-        return min((item.visible_at for item in self._announced.values()), default=None)
+        return min(item.visible_at for item in self._announced.values()) if self._announced else None
 
     def answers(self) -> frozenset[str]:
         """Return the reviews that announced decisions answer."""

@@ -337,7 +337,7 @@ class RunDriver:
         effects: list[Effect] = list(breaker_changes(claimed.fabric_id, compiled, before, self.run, emitted))
         if rows or consumed or release:
             due = now if drained else at  # The next owner goes on from here at once.
-            effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
+            effects.append(Append(self._batch(claimed, before, rows, consumed, emitted, due, release)))
         self._released = self._released or release
         if moves(self._wake, at, self.run, compiled.spec.policy):
             self._wake = at
@@ -365,6 +365,7 @@ class RunDriver:
 
     def _batch(
         self,
+        claimed: ClaimedRun,
         before: Run,
         rows: tuple[JournalRow, ...],
         consumed: tuple[str, ...],
@@ -372,7 +373,7 @@ class RunDriver:
         at: int | None,
         release: bool,
     ) -> Batch:
-        claimed, leaving, self._outbox = self._require_claim(), self._outbox, []
+        leaving, self._outbox = self._outbox, []
         children = outgoing.new_runs(claimed, leaving) if leaving else ()
         reserved, settled = list_entries(before, emitted)
         return Batch(
@@ -383,7 +384,7 @@ class RunDriver:
             head=self._head,
             columns=projection.columns(self.run),
             consumed=consumed,
-            standings=self._arrivals.take_judged(consumed),
+            standings=self._arrivals.take_judged(consumed) if consumed else (),
             reviews=projection.review_changes(emitted),
             wake_at=at if release else None,
             release=release,

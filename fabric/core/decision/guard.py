@@ -15,6 +15,7 @@ from fabric.core.mechanisms import FRESH, ORDER, find_state, scope_key
 from fabric.core.mechanisms import policy as agents_policy
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.flow_policy import FlowPolicy
+from fabric.core.values.flow import Stage
 from fabric.core.values.kept import keep_results
 from fabric.core.values.taxonomy import Trip, Verdict
 
@@ -31,13 +32,14 @@ or "" as key.
 
 
 @keep_results
-def _list_asked(policy: FlowPolicy, kind: ProposalKind) -> tuple[Asked, ...]:
-    """Return the mechanisms that judge proposals of a kind, each with its numbers."""
+def _list_asked(policy: FlowPolicy, stage: Stage, kind: ProposalKind) -> tuple[Asked, ...]:
+    """Return the mechanisms that judge proposals of a kind in a stage, each with its numbers."""
+    seen = policy.of_stage(stage)
     return tuple(
         (
             module,
             module.check,
-            module.config(policy),
+            module.config(seen),
             scope_key(module, "") if module.SCOPE is Scope.RUN else "",
             FRESH[module.NAME],
         )
@@ -67,7 +69,7 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = 
     trips: list[Trip] = []
     lacking: Lacking | None = None
     guards = view.run.guards
-    for module, check, config, key, fresh in _list_asked(policy.of_stage(proposal.stage), proposal.kind):
+    for module, check, config, key, fresh in _list_asked(policy, proposal.stage, proposal.kind):
         if without == module.NAME:
             continue
         state = guards.get(key, fresh) if key else find_state(guards, module, proposal.step_id)

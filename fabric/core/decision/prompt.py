@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from fabric.core.decision.slices import from_child, is_slice, list_refs
 from fabric.core.decision.work import Work
 from fabric.core.events.commands import Message
+from fabric.core.spec.tree import AgentSpec
 from fabric.core.state.judges import FIRST, ORACLE_FROM, is_judge
 from fabric.core.state.run import CallRecord, Run, Step, Turn
 from fabric.core.values.fingerprint import digest
@@ -165,9 +166,8 @@ def build_digest(step: Step, opened: tuple[Message, ...]) -> str:
     return digest(step.prompt, *[f"{message.template}/{ref}" for message in opened for ref in message.refs])
 
 
-def prompt_bytes(work: Work, step: Step, opened: tuple[Message, ...]) -> int:
+def prompt_bytes(work: Work, agent: AgentSpec, step: Step, opened: tuple[Message, ...]) -> int:
     """Return an upper bound of the next prompt's size in bytes, templates and tool definitions included."""
-    agent = work.compiled_fabric.spec.agent(step.agent)
     begun = work.ctx.contents.size([ref for message in opened for ref in message.refs])
     inlined = 0
     if agent.inline_document_chars:
