@@ -40,9 +40,11 @@ from fabric.core.steps import agent_loop
 from fabric.core.topologies import shell
 from fabric.core.topologies import time_limits as paces
 from fabric.core.topologies.shape import list_steps
-from fabric.core.values.flow import RunState
+from fabric.core.values.flow import TERMINAL, UNMOVED, Stage
 from fabric.core.values.frozen import value
+from fabric.core.values.kept import keep_results
 from fabric.core.values.saga import instants as instants_of
+from fabric.core.values.taxonomy import Tier
 
 
 @value()
@@ -71,7 +73,7 @@ def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
         if work.run is not run or isinstance(given, MOVES):
             work.input_id = ""
             advance(work)
-            if work.run.terminal:
+            if is_absorbed(work.run):
                 children.report(work)
     except Lacking as lacking:
         # The decision is discarded. Its new contents may stay: they are addressed by hash, and no event names them.
@@ -81,12 +83,12 @@ def decide(run: Run, given: Input, ctx: Context) -> Decision | Need:
 
 def is_absorbed(run: Run) -> bool:
     """Return True if the run has ended: nothing that arrives later changes it."""
-    return run.terminal
+    return run.state in TERMINAL
 
 
 def _drop_aborted(commands: list[Command]) -> tuple[Command, ...]:
     """Return the commands without the calls that were aborted in this decision: those never go out."""
-    if not any(isinstance(c, AbortCall) for c in commands):
+    if not commands or not any(isinstance(c, AbortCall) for c in commands):
         return tuple(commands)
     gone = {(c.command_id, c.attempt) for c in commands if isinstance(c, AbortCall)}
     here = {(c.command_id, c.attempt) for c in commands if not isinstance(c, AbortCall)}
@@ -96,7 +98,7 @@ def _drop_aborted(commands: list[Command]) -> tuple[Command, ...]:
 
 def advance(work: Work) -> None:
     """Move the run until it waits for the world, a person or a clock, or has ended."""
-    while not work.run.terminal and work.run.state is not RunState.QUEUED:
+    while work.run.state not in UNMOVED:
         if work.run.ending is not None:
             reactions.settle(work)
             return
@@ -130,7 +132,7 @@ def _move(work: Work) -> Failure | None:
         if not check.out and check.not_before <= work.ctx.now:
             mutations.ask_again(work, check)
             return None
-    again = node_retries.due(work)
+    again = node_retries.due(work) if run.timers else None
     if again is not None:
         node_retries.begin(work, again)
         return None
@@ -154,11 +156,17 @@ def _move(work: Work) -> Failure | None:
 
 def _free(run: Run, steps: list[Step]) -> Step | None:
     """Return the first step that waits for nothing."""
-    waiting = {pending.issued.step_id for pending in run.pending.values()}
-    waiting.update(check.step_id for check in run.saga.checks)
-    waiting.update(asked_steps(run))
-    free = (step for step in steps if step.status == "active" and step.id not in waiting and step.id not in run.timers)
-    return next((step for step in free if not hears_open(run, step)), None)
+    waiting = set(run.timers)
+    for pending in run.pending.values():
+        waiting.add(pending.issued.step_id)
+    for check in run.saga.checks:
+        waiting.add(check.step_id)
+    if run.reviews:
+        waiting |= asked_steps(run)
+    for step in steps:
+        if step.status == "active" and step.id not in waiting and not hears_open(run, step):
+            return step
+    return None
 
 
 def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
@@ -167,7 +175,10 @@ def _more(work: Work, steps: list[Step]) -> Iterator[Step]:
     """
     run = work.run
     calling = {pending.issued.step_id for pending in run.pending.values() if pending.issued.call == "tool"}
-    calling |= asked_steps(run)
+    if run.reviews:
+        calling |= asked_steps(run)
+    if not calling:
+        return iter(())
     calling.difference_update(check.step_id for check in run.saga.checks)
     active = (step for step in steps if step.id in calling and step.status == "active" and step.id not in run.timers)
     return (step for step in active if dependencies.has_ready_call(work, step))
@@ -186,7 +197,12 @@ def stalls_at(run: Run, policy: FlowPolicy) -> int | None:
     """Return the instant at which the run's silence becomes a stall. None: the run waits for an outsider, or the
     watchdog is off.
     """
-    return stall_watchdog.due_at(run, stall_watchdog.window_s(policy.of_stage(run.stage), run.tier))
+    return stall_watchdog.due_at(run, _find_window(policy, run.stage, run.tier))
+
+
+@keep_results
+def _find_window(policy: FlowPolicy, stage: Stage, tier: Tier) -> float:
+    return stall_watchdog.window_s(policy.of_stage(stage), tier)
 
 
 def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolicy | None = None) -> int | None:
@@ -195,7 +211,7 @@ def wake_at(run: Run, announced: frozenset[str] = frozenset(), policy: FlowPolic
     ``announced``: reviews that do not expire for now (``Context.announced``). ``policy``: the run's, for its stall
     watchdog; a resting run cannot stall, so it may be left out there.
     """
-    if run.terminal or run.state is RunState.QUEUED:
+    if run.state in UNMOVED:
         return None
     held = run.control.paused is not None and run.ending is None
     instants = [] if held or awaits_children(run) else instants_of(run.saga)

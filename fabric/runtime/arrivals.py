@@ -69,14 +69,14 @@ class Arrivals:
         self._consumed.update(taken)
         return given, tuple(taken)
 
-    def person(self, given: Input, fabric: str) -> Person | None:
+    def person(self, given: DecisionMade, fabric: str) -> Person | None:
         """Return the author of an answer about a fabric's review, as the store had it; None: unknown."""
-        standing = self.standings.get(given.input_id) if isinstance(given, DecisionMade) else None
+        standing = self.standings.get(given.input_id)
         return None if standing is None else standing.person(fabric)
 
-    def sent_at(self, given: Input) -> int | None:
+    def sent_at(self, given: DecisionMade) -> int | None:
         """Return the time when an answer was sent, by the store's clock; None: unknown."""
-        return self._sent_at.get(given.input_id) if isinstance(given, DecisionMade) else None
+        return self._sent_at.get(given.input_id)
 
     def take_judged(self, consumed: Collection[str]) -> tuple[tuple[str, Standing], ...]:
         """Remove and return the authors of the answers among the consumed inputs, which are decided now."""
@@ -103,7 +103,7 @@ class Arrivals:
 
     def next_at(self) -> int | None:
         """Return the instant at which the next announced input is due; None: none."""
-        return min((item.visible_at for item in self._announced.values()), default=None)
+        return min(item.visible_at for item in self._announced.values()) if self._announced else None
 
     def answers(self) -> frozenset[str]:
         """Return the reviews that announced decisions answer."""

@@ -82,6 +82,10 @@ def gates_for(fabric_id: str, compiled: CompiledFabric, run: Run, command: Comma
     )
 
 
+TELLING = (ReactionDecided, StageLeft)
+"""Facts by which a breaker may change."""
+
+
 def opened_by(
     fabric_id: str, compiled: CompiledFabric, before: Run, emitted: Iterable[EmittedFact]
 ) -> tuple[Gate, ...]:
@@ -114,10 +118,10 @@ def breaker_changes(
     fabric_id: str, compiled: CompiledFabric, before: Run, after: Run, emitted: Sequence[EmittedFact]
 ) -> Iterator[OpenBreakers]:
     """Yield the changes of breakers by these events other than the ends of calls."""
-    telling = any(isinstance(one.event.fact, ReactionDecided | StageLeft) for one in emitted)
+    telling = [one for one in emitted if isinstance(one.event.fact, TELLING)]
     if telling and compiled.spec.policy.breakers:
-        gates = opened_by(fabric_id, compiled, before, emitted)
-        judged = judged_by(fabric_id, compiled, before, after, emitted)
+        gates = opened_by(fabric_id, compiled, before, telling)
+        judged = judged_by(fabric_id, compiled, before, after, telling)
         if gates or judged:
             yield OpenBreakers(gates, judged)
 

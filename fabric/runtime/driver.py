@@ -19,6 +19,7 @@ from fabric.core.events.commands import AbortCall, Command, Outgoing
 from fabric.core.events.envelope import JournalRow, find_format, to_rows
 from fabric.core.events.inputs import (
     INBOX,
+    DecisionMade,
     InboxInput,
     Input,
     InputUnreadable,
@@ -174,7 +175,7 @@ class RunDriver:
         if not self._arrivals.format and self._overdue(now):
             todo.append((TimeReached(), ""))
         if not todo and not self._arrivals.format:
-            self._wake = self._next_wake()
+            self._wake = self._next_wake(self.compiled_fabric)
             return [WakeAt(self._wake)]
         self._wake = None  # It has come, so the next instant is requested anew, even an equal one.
         return self._decide_inputs(todo, now)
@@ -277,8 +278,8 @@ class RunDriver:
             self._todo.shares,
             find_texts(claimed),
             claimed.workspace_id,
-            self._arrivals.person(given, self._compiled.spec.name),
-            self._arrivals.sent_at(given),
+            self._arrivals.person(given, self._compiled.spec.name) if isinstance(given, DecisionMade) else None,
+            self._arrivals.sent_at(given) if isinstance(given, DecisionMade) else None,
             () if self.run.seq else self._usual.find_rates(claimed.fabric_id),
         )
         return engine.decide(self.run, given, ctx)
@@ -292,14 +293,15 @@ class RunDriver:
         return at is not None and at <= now
 
     def _rewoken(self) -> list[Effect]:
-        at = self._next_wake()
-        if self._draining or not moves(self._wake, at, self.run, self.compiled_fabric.spec.policy):
+        compiled = self.compiled_fabric
+        at = self._next_wake(compiled)
+        if self._draining or not moves(self._wake, at, self.run, compiled.spec.policy):
             return []
         self._wake = at
         return [WakeAt(at)]
 
-    def _next_wake(self) -> int | None:
-        return next_wake(self.run, self._arrivals.answers(), self._arrivals.next_at(), self.compiled_fabric.spec.policy)
+    def _next_wake(self, compiled: CompiledFabric) -> int | None:
+        return next_wake(self.run, self._arrivals.answers(), self._arrivals.next_at(), compiled.spec.policy)
 
     def _calls_out(self) -> bool:
         return any(not pending.failed for pending in self.run.pending.values()) or bool(errands_out(self.run.saga))
@@ -324,24 +326,20 @@ class RunDriver:
         """Return the batch, and the instant of the next step. The last batch of a run that rests, has ended, or
         drains, releases it. ``before``: the run before this.
         """
-        rows = self._rows(emitted)
+        rows, claimed, compiled = self._rows(emitted), self._require_claim(), self.compiled_fabric
         self._lately.note(before, self.run, now)
-        self._usual.note(
-            self._require_claim().fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now
-        )
-        self._waiting.extend((self.run.seq, command) for command in commands)
-        at = self._next_wake()
+        self._usual.note(claimed.fabric_id, self._compiled.spec.policy.cost_velocity, before, self.run, now)
+        self._waiting.extend([(self.run.seq, command) for command in commands])
+        at = self._next_wake(compiled)
         rests = is_resting(self.run)
         drained = self._draining and not self.run.terminal and not self._calls_out()
         release = (rests or drained) and not self._released and not self._todo
-        effects: list[Effect] = list(
-            breaker_changes(self._require_claim().fabric_id, self.compiled_fabric, before, self.run, emitted)
-        )
+        effects: list[Effect] = list(breaker_changes(claimed.fabric_id, compiled, before, self.run, emitted))
         if rows or consumed or release:
             due = now if drained else at  # The next owner goes on from here at once.
-            effects.append(Append(self._batch(before, rows, consumed, emitted, due, release)))
+            effects.append(Append(self._batch(claimed, before, rows, consumed, emitted, due, release)))
         self._released = self._released or release
-        if moves(self._wake, at, self.run, self.compiled_fabric.spec.policy):
+        if moves(self._wake, at, self.run, compiled.spec.policy):
             self._wake = at
             effects.append(WakeAt(None if self._released else at))
         return effects
@@ -367,6 +365,7 @@ class RunDriver:
 
     def _batch(
         self,
+        claimed: ClaimedRun,
         before: Run,
         rows: tuple[JournalRow, ...],
         consumed: tuple[str, ...],
@@ -374,7 +373,7 @@ class RunDriver:
         at: int | None,
         release: bool,
     ) -> Batch:
-        claimed, leaving, self._outbox = self._require_claim(), self._outbox, []
+        leaving, self._outbox = self._outbox, []
         children = outgoing.new_runs(claimed, leaving) if leaving else ()
         reserved, settled = list_entries(before, emitted)
         return Batch(
@@ -385,7 +384,7 @@ class RunDriver:
             head=self._head,
             columns=projection.columns(self.run),
             consumed=consumed,
-            standings=self._arrivals.take_judged(consumed),
+            standings=self._arrivals.take_judged(consumed) if consumed else (),
             reviews=projection.review_changes(emitted),
             wake_at=at if release else None,
             release=release,

@@ -165,6 +165,8 @@ class Shares:
         """Return the refusal of the first scope that grants too little; None: all of it is granted. Raises Lacking
         where that is not known. ``keys``: the budgets of the call's key.
         """
+        if not (self.scopes or keys):
+            return None
         lacking = []
         for scope, amount in self._amounts(usd_micros, tokens, keys):
             if self._place(scope, amount) is not None:
@@ -178,6 +180,8 @@ class Shares:
 
     def take(self, usd_micros: int, tokens: int = 0, keys: tuple[str, ...] = ()) -> tuple[GrantUse, ...]:
         """Reserve from each scope; call ``refusal`` before."""
+        if not (self.scopes or keys):
+            return ()
         uses = []
         for scope, amount in self._amounts(usd_micros, tokens, keys):
             grant_id = self._place(scope, amount)

@@ -75,7 +75,7 @@ def model_proposal(
     """
     agent = work.compiled_fabric.spec.agent(step.agent)
     model = instead or find_model(work, step)
-    tokens_in = worst_input_tokens(prompt.prompt_bytes(work, step, opened))
+    tokens_in = worst_input_tokens(prompt.prompt_bytes(work, agent, step, opened))
     price, most = work.compiled_fabric.prices.get(model), agent.max_output_tokens
     worst = None if price is None else price.worst_cost(tokens_in, most)
     dearest = budget.dearest(find_state(work.run.guards, budget), model, work.ctx.shares, work.ctx.now)

@@ -79,9 +79,12 @@ def proposals(step: Step, given: Iterable[tuple[ToolCall, str]]) -> list[Propose
     A call keeps its endpoint's id where that is short and new. Otherwise it gets one of ours: endpoints leave ids
     out, number anew in each turn, or repeat one id. A structural error of a call is in its ``problem``.
     """
+    asked = list(given)
+    if not asked:
+        return []
     records = [record for turn in step.history for record in turn.calls]
     taken = frozenset([record.call_id for record in records])
-    found = _number_calls(list(given), taken, len(step.history))
+    found = _number_calls(asked, taken, len(step.history))
     before = taken.union([record.given for record in records if record.given])
     later = {one.name for one in found}
     same: dict[str, str] = {}

@@ -6,20 +6,45 @@ earlier here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
 
 from fabric.core.budgets.grants import Lacking
-from fabric.core.mechanisms import ORDER, find_state
+from fabric.core.mechanisms import FRESH, ORDER, find_state, scope_key
 from fabric.core.mechanisms import policy as agents_policy
-from fabric.core.mechanisms.contract import Proposal, ProposalKind, View
+from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.flow_policy import FlowPolicy
-from fabric.core.values.taxonomy import Trip
+from fabric.core.values.flow import Stage
+from fabric.core.values.kept import keep_results
+from fabric.core.values.taxonomy import Trip, Verdict
 
 _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
     kind: tuple(module for module in ORDER if kind in module.APPLIES_TO) for kind in get_args(ProposalKind)
 }
+
+
+Check = Callable[[Any, Any, Proposal, View], Verdict]
+Asked = tuple[ModuleType, Check, Any, str, Any]
+"""A mechanism, its check, its part of a policy, and where its state is: the key and the initial state of one per run,
+or "" as key.
+"""
+
+
+@keep_results
+def _list_asked(policy: FlowPolicy, stage: Stage, kind: ProposalKind) -> tuple[Asked, ...]:
+    """Return the mechanisms that judge proposals of a kind in a stage, each with its numbers."""
+    seen = policy.of_stage(stage)
+    return tuple(
+        (
+            module,
+            module.check,
+            module.config(seen),
+            scope_key(module, "") if module.SCOPE is Scope.RUN else "",
+            FRESH[module.NAME],
+        )
+        for module in _BY_KIND[kind]
+    )
 
 
 _RANK = {module.NAME: rank for rank, module in enumerate(ORDER)}
@@ -43,13 +68,13 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = 
         return [trip]
     trips: list[Trip] = []
     lacking: Lacking | None = None
-    seen = policy.of_stage(proposal.stage)
-    for module in _BY_KIND[proposal.kind]:
+    guards = view.run.guards
+    for module, check, config, key, fresh in _list_asked(policy, proposal.stage, proposal.kind):
         if without == module.NAME:
             continue
-        state = find_state(view.run.guards, module, proposal.step_id)
+        state = guards.get(key, fresh) if key else find_state(guards, module, proposal.step_id)
         try:
-            verdict = module.check(module.config(seen), state, proposal, view)
+            verdict = check(config, state, proposal, view)
         except Lacking as error:
             lacking = lacking or error
             continue

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from fabric.core.decision.slices import from_child, is_slice, list_refs
 from fabric.core.decision.work import Work
 from fabric.core.events.commands import Message
+from fabric.core.spec.tree import AgentSpec
 from fabric.core.state.judges import FIRST, ORACLE_FROM, is_judge
 from fabric.core.state.run import CallRecord, Run, Step, Turn
 from fabric.core.values.fingerprint import digest
@@ -52,7 +53,7 @@ def open_messages(run: Run, step: Step) -> tuple[Message, ...]:
         return (system, _build_judge_message(run, step))
 
     def user(template: str, *stages: Stage, part: int | None = None) -> Message:
-        refs = tuple(run.stages[stage].output_ref for stage in stages)
+        refs = [run.stages[stage].output_ref for stage in stages]
         return Message(role="user", template=template, refs=(run.request_ref, *refs), part=part)
 
     match step.stage:
@@ -162,13 +163,12 @@ def build_digest(step: Step, opened: tuple[Message, ...]) -> str:
     """Return the rolling digest of all references in the step's next prompt; with the templates' names it identifies
     the prompt.
     """
-    return digest(step.prompt, *(f"{message.template}/{ref}" for message in opened for ref in message.refs))
+    return digest(step.prompt, *[f"{message.template}/{ref}" for message in opened for ref in message.refs])
 
 
-def prompt_bytes(work: Work, step: Step, opened: tuple[Message, ...]) -> int:
+def prompt_bytes(work: Work, agent: AgentSpec, step: Step, opened: tuple[Message, ...]) -> int:
     """Return an upper bound of the next prompt's size in bytes, templates and tool definitions included."""
-    agent = work.compiled_fabric.spec.agent(step.agent)
-    begun = work.ctx.contents.size(tuple(ref for message in opened for ref in message.refs))
+    begun = work.ctx.contents.size([ref for message in opened for ref in message.refs])
     inlined = 0
     if agent.inline_document_chars:
         request = work.ctx.contents.read(work.run.request_ref)

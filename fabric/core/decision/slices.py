@@ -7,6 +7,7 @@ have a blank in its name. So the journal names its briefs, whatever the limits a
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 from fabric.core.decision.work import Work
 from fabric.core.state.run import Run, Step
@@ -15,6 +16,8 @@ from fabric.core.values.flow import TRANSITIONS, End, Stage, StageOutcome
 from fabric.core.values.units import JSON
 
 SLICE = "slice "
+AGENTS_KEPT = 1_024
+"""Names of agents that are cached. Every decision of a fan-out asks for the same few."""
 
 
 def cut(briefs: int, most: int) -> tuple[str, ...]:
@@ -28,6 +31,7 @@ def cut(briefs: int, most: int) -> tuple[str, ...]:
     return tuple(f"{SLICE}{first + 1}-{last}" for first, last in itertools.pairwise(ends))
 
 
+@lru_cache(maxsize=AGENTS_KEPT)
 def is_slice(agent: str) -> bool:
     """Return True if a step of that agent is a slice of its fan-out."""
     return agent.startswith(SLICE)

@@ -47,15 +47,17 @@ class Work:
 
     def __post_init__(self) -> None:
         """Select the topology."""
-        self._select_topology()
+        self.compiled_fabric = self.ctx.compiled
+        if self.compiled_fabric.nested:
+            self._select_topology()
 
     def _select_topology(self) -> None:
-        compiled = self.ctx.compiled
-        self.compiled_fabric = compiled.select_topology(self.run.topology) if compiled.nested else compiled
+        self.compiled_fabric = self.ctx.compiled.select_topology(self.run.topology)
 
     def policy_in(self, stage: Stage) -> FlowPolicy:
         """Return the policy as a stage sees it."""
-        return self.compiled_fabric.spec.policy.of_stage(stage)
+        policy = self.compiled_fabric.spec.policy
+        return policy.of_stage(stage) if policy.stages else policy
 
     @property
     def held(self) -> bool:

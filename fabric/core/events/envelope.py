@@ -153,26 +153,28 @@ def find_last_seq(seq: int, header: bytes) -> int:
     return seq + header.count(b"\n")
 
 
-def group_events(events: Iterable[Written]) -> Iterator[list[Written]]:
-    """Yield the events of each row, in order."""
-    group: list[Written] = []
+def group_events(events: Iterable[Written]) -> list[list[Written]]:
+    """Return the events of each row, in order."""
+    groups: list[list[Written]] = []
     for one in events:
         event = one.event
         follows = event.fact.kind in FOLLOWING and one.content is None and not event.input_id
-        if group and not (follows and len(group) < EVENTS_MAX and event.at == group[0].event.at):
-            yield group
-            group = []
-        group.append(one)
-    if group:
-        yield group
+        if follows and groups and len(groups[-1]) < EVENTS_MAX and event.at == groups[-1][0].event.at:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
 
 
-def to_rows(events: Iterable[Written], prev: bytes) -> Iterator[JournalRow]:
+def to_rows(events: Iterable[Written], prev: bytes) -> list[JournalRow]:
     """Encode events and chain their rows to ``prev``, the hash of the row before them (32 bytes)."""
+    rows: list[JournalRow] = []
     for first, *more in group_events(events):
-        row = to_row(first.event, first.content, prev, first.hashed, [one.event for one in more])
+        following = [one.event for one in more] if more else ()
+        row = to_row(first.event, first.content, prev, first.hashed, following)
         prev = row.hash
-        yield row
+        rows.append(row)
+    return rows
 
 
 def to_row(

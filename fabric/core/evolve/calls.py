@@ -113,15 +113,21 @@ def _call_streamed(run: Run, event: Event, fact: ev.CallStreamed) -> Run:
 
 def _model_answered(run: Run, event: Event, fact: ev.ModelAnswered) -> Run:
     step = run.steps[fact.step_id]
-    mine = {one.record.call_id: one for one in step.begun}
-    calls = tuple(
-        _whole(mine[call.call_id].record, call, handled=call.call_id in fact.handled)
-        if call.call_id in mine
-        else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after, given=call.given)
-        for call in fact.calls
+    mine = {one.record.call_id: one for one in step.begun} if step.begun else {}
+    calls = (
+        tuple(
+            [
+                _whole(mine[call.call_id].record, call, handled=call.call_id in fact.handled)
+                if call.call_id in mine
+                else CallRecord(call.call_id, call.tool, call.args_hash, after=call.after, given=call.given)
+                for call in fact.calls
+            ]
+        )
+        if fact.calls
+        else ()
     )
     step = extend_prompt(step, event.content_ref, event.content_bytes)
-    taken = {call.call_id for call in calls}
+    taken = {call.call_id for call in calls} if mine else set()
     for call_id, one in mine.items():
         if one.record.result_ref and call_id in taken:
             step = extend_prompt(step, one.record.result_ref, one.result_bytes)
@@ -154,6 +160,8 @@ def _close_wave(step: Step) -> Step:
     (S2).
     """
     calls = step.history[-1].calls
+    if not calls:
+        return step
     if all(call.state != "open" for call in calls) and any(call.correction for call in calls):
         return replace(step, corrections=step.corrections + 1)
     return step

@@ -98,9 +98,12 @@ def waits_for_provider(run: Run) -> Pending | None:
     on. None: something else goes on.
     """
     calls = run.pending
-    if run.state is not RunState.RUNNING or run.ending is not None or clocks_stopped(run) is not None:
+    if not calls or run.state is not RunState.RUNNING or run.ending is not None:
         return None
-    if not calls or at_work(run.family) or not all(one.failed and one.away for one in calls.values()):
+    for one in calls.values():
+        if not (one.failed and one.away):
+            return None
+    if clocks_stopped(run) is not None or at_work(run.family):
         return None
     scheduled = [one for key, one in calls.items() if key in run.timers]
     return min(scheduled, key=lambda one: run.timers[one.issued.command_id], default=None)

@@ -31,6 +31,7 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.budgets import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
 from fabric.core.spec.policies.budgets import Budget as Config
 from fabric.core.values.frozen import replace, value
+from fabric.core.values.kept import keep_results
 from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:
@@ -193,7 +194,8 @@ def dearest(state: State, model: str, shares: Shares | None, now: int) -> Billed
     further call of the model reserves at least that.
     """
     here = state.surprises.get(model, NEVER) if state.surprises else NEVER
-    return here if shares is None else here.with_dearer(shares.lately.dearest(model, now))
+    known = NEVER if shares is None else shares.lately.dearest(model, now)
+    return here if known is NEVER else here.with_dearer(known)
 
 
 def _plus(sums: Mapping[str, int], name: str, more: int) -> Mapping[str, int]:
@@ -226,29 +228,36 @@ def used_amount(state: State, scope: str, unit: CapUnit) -> int:
     """Return the amount that the run, a stage or an agent has spent and reserved."""
     kind, _, name = scope.partition(":")
     tokens = unit == "tokens"
-    held = (
-        one.tokens if tokens else one.usd_micros
-        for one in state.reserved.values()
-        if kind == RUN or name == (one.stage if kind == STAGE else one.agent)
-    )
+    held = 0
+    for one in state.reserved.values():
+        if kind == RUN or name == (one.stage if kind == STAGE else one.agent):
+            held += one.tokens if tokens else one.usd_micros
     if kind == RUN:
         spent = state.spent_tokens if tokens else state.spent_usd_micros
     elif kind == STAGE:
         spent = (state.tokens_by_stage if tokens else state.by_stage).get(name, 0)
     else:
         spent = (state.tokens_by_agent if tokens else state.by_agent).get(name, 0)
-    return spent + sum(held)
+    return spent + held
 
 
 def amount_left(config: Config, state: State, stage: str) -> tuple[int, int | None]:
     """Return the micro-dollars and tokens that the run has neither spent nor reserved; tokens None: no cap."""
-    rests: dict[CapUnit, list[int]] = {"usd_micros": [], "tokens": []}
-    for unit, found in rests.items():
-        for scope in (RUN, f"{STAGE}:{stage}"):
-            most = cap_in_force(config, state, scope, unit)
-            if most is not None:
-                found.append(most - used_amount(state, scope, unit))
-    return min(rests["usd_micros"]), min(rests["tokens"], default=None)
+    return min(_list_rests(config, state, stage, "usd_micros")), tokens_left(config, state, stage)
+
+
+def tokens_left(config: Config, state: State, stage: str) -> int | None:
+    """Return the tokens that the run has neither spent nor reserved; None: no cap."""
+    return min(_list_rests(config, state, stage, "tokens"), default=None)
+
+
+def _list_rests(config: Config, state: State, stage: str, unit: CapUnit) -> list[int]:
+    rests = []
+    for scope in (RUN, f"{STAGE}:{stage}"):
+        most = cap_in_force(config, state, scope, unit)
+        if most is not None:
+            rests.append(most - used_amount(state, scope, unit))
+    return rests
 
 
 def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdict:
@@ -346,7 +355,8 @@ def _not_granted(refused: Refusal, proposal: Proposal, seen: BilledAbove) -> Tri
 def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[str, int, int, str, int]]:
     """Yield ``(scope, cap, used and reserved, unit, worst case)`` for each cap that is set."""
     worst = {"usd_micros": proposal.worst_usd_micros or 0, "tokens": proposal.worst_tokens}
-    for scope, unit in list_scopes(proposal.stage, proposal.agent):
+    stage, agent = proposal.stage, proposal.agent
+    for scope, unit in list_scopes(stage, agent) if state.raised else _list_capped_scopes(config, stage, agent):
         if scope == CALL:
             if config.call_usd_micros is not None:
                 yield CALL, config.call_usd_micros, 0, unit, worst[unit]
@@ -354,6 +364,16 @@ def _scopes(config: Config, state: State, proposal: Proposal) -> Iterator[tuple[
         most = cap_in_force(config, state, scope, unit)
         if most is not None:
             yield scope, most, used_amount(state, scope, unit), unit, worst[unit]
+
+
+@keep_results
+def _list_capped_scopes(config: Config, stage: str, agent: str) -> tuple[tuple[str, CapUnit], ...]:
+    """Return the scopes of a call that may have a cap, as long as no person raised one."""
+    return tuple(
+        (scope, unit)
+        for scope, unit in list_scopes(stage, agent)
+        if scope in (RUN, CALL) or fabrics_cap(config, scope, unit) is not None
+    )
 
 
 CALL = "call"

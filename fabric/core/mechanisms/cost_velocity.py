@@ -13,7 +13,7 @@ that are all out at once (their reservations do).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -167,18 +167,17 @@ def _charge_call(state: State, event: Event, agent: str) -> State:
         usd, tokens = fact.charged_usd_micros, fact.charged_tokens
     guessed = fact.kind in ("attempt_interrupted", "call_aborted")
 
-    def add_call(spending: Spending) -> Spending:
-        return spending.lump(usd, tokens) if guessed else spending.plus(event.at, usd, tokens)
-
+    add: Callable[..., Spending] = Spending.lump if guessed else Spending.plus
+    amount = (usd, tokens) if guessed else (event.at, usd, tokens)
     branch, branches = ".".join(fact.command_id.split(".")[:3]), state.by_branch
     stage = branch.partition(".")[0]
     if stage == Stage.FAN_OUT:
         branches = {**branches, branch: branches.get(branch, 0) + usd}
     return replace(
         state,
-        run=add_call(state.run),
-        by_stage={**state.by_stage, stage: add_call(state.by_stage.get(stage, NOTHING))},
-        by_agent={**state.by_agent, agent: add_call(state.by_agent.get(agent, NOTHING))},
+        run=add(state.run, *amount),
+        by_stage={**state.by_stage, stage: add(state.by_stage.get(stage, NOTHING), *amount)},
+        by_agent={**state.by_agent, agent: add(state.by_agent.get(agent, NOTHING), *amount)},
         by_branch=branches,
         hour=add_spending(state.hour, event.at, usd, tokens, window=HOUR_US, width=HOUR_BUCKET_US),
         out={key: name for key, name in state.out.items() if key != fact.command_id},

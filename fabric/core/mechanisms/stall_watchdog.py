@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.state.living import is_live
 from fabric.core.state.run import Run, clocks_stopped
+from fabric.core.values.flow import UNMOVED
 from fabric.core.values.frozen import value
 from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Tier, Trip, Verdict
 from fabric.core.values.units import US
@@ -72,7 +73,7 @@ def due_at(run: Run, window: float) -> int | None:
     """Return the instant at which the run's silence becomes a stall. None: something else ends the silence, or
     ``window`` is 0.
     """
-    if not window or run.terminal or run.ending is not None or run.state == "queued":
+    if not window or run.ending is not None or run.state in UNMOVED:
         return None
     if run.timers or run.family.alive or clocks_stopped(run) is not None:
         return None

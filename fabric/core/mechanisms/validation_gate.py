@@ -10,6 +10,7 @@ statement with a true citation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -283,6 +284,10 @@ def check(config: Config, state: State, proposal: Proposal, view: View) -> Verdi
     return find_trip(result, proposal.stage) or PASS
 
 
+CHECKS_KEPT = 256
+"""Results of checks that are cached. Nearly all of them are that a check found nothing."""
+
+
 def pre_gate(checks: Mapping[str, Callable[[], CheckFinding]]) -> GateResult:
     """Return the result of the pre-gate: the checks in ``PRE_CHECKS``, in order. A check is made only when those
     before it have passed.
@@ -299,6 +304,7 @@ def pre_gate(checks: Mapping[str, Callable[[], CheckFinding]]) -> GateResult:
     return GateResult(gate="pre", checks=tuple(done), cause=failed)
 
 
+@lru_cache(maxsize=CHECKS_KEPT)
 def _build_check(name: str, found: CheckFinding) -> Check:
     result: CheckResult
     result = "failed" if found.problems else "accepted" if found.accepted else "passed"

@@ -361,9 +361,9 @@ def steps_to_rerun(work: Work, review: OpenReview) -> list[str]:
 def suspend_clocks(work: Work) -> None:
     """Stop the deadlines when only reviews are live, in the tiers where people may take their time."""
     run = work.run
-    if run.suspended or run.terminal or run.ending or run.tier is Tier.INTERACTIVE:
+    if not (run.reviews or run.family.alive) or run.suspended or run.tier is Tier.INTERACTIVE:
         return
-    if not (run.reviews or run.family.alive) or is_live(run) or at_work(run.family):
+    if run.terminal or run.ending or is_live(run) or at_work(run.family):
         return
     run_left, stage_left = time_left(work)
     work.emit(ev.DeadlinesSuspended(run_remaining_us=run_left, stage_remaining_us=stage_left))

@@ -22,6 +22,7 @@ SIMILARITY = 0.8
 """Least Jaccard index of two calls that count as one (docs/specification/protections.md)."""
 
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
 _NAMED = frozenset(
     _WORD.findall(
         "january february march april may june july august september october november december "
@@ -47,6 +48,11 @@ def read_words(args: JSON) -> Words:
     numbers: list[str] = []
     others: set[str] = set()
     for path, text in _texts("", canonical(args)):
+        if text.isascii() and _DIGIT.search(text) is None:  # The common case, in which words alone name numbers.
+            words = _WORD.findall(text.lower())
+            numbers += [f"{path}={word}" for word in words if word in _NAMED]
+            others.update([f"{path}={word}" for word in words if word not in _NAMED])
+            continue
         for found in _WORD.findall(text):
             word = found.lower()
             if word in _NAMED or (not word.isalpha() and any(char.isdigit() for char in word)):

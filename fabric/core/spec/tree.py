@@ -272,6 +272,8 @@ class FabricTree(SpecGroup):
         """Return the tools that an agent has in a run of this topology. Tools of a conversation count only for agents
         that take part in it.
         """
+        if not agent.tools:
+            return ()
         talks = agent.name in self.topology.workers
         own = frozenset(spec_conversation.BY_KIND.get(self.topology.kind, ()) if talks else ())
         return tuple(name for name in agent.tools if name in own or name in self._standing_tools)

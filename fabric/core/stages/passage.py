@@ -139,7 +139,7 @@ def _headroom(work: Work, stage: Stage) -> CheckFinding:
     """Check that nothing is overdrawn, in money and in tokens."""
     config, ledger = budget.config(work.compiled_fabric.spec.policy), find_state(work.run.guards, budget)
     usd = budget.cap(config, ledger) - ledger.spent_usd_micros
-    _, tokens = budget.amount_left(config, ledger, stage)
+    tokens = budget.tokens_left(config, ledger, stage)
     found = [f"the run has overspent its budget by {-usd:,} micro-dollars"] if usd < 0 else []
     if tokens is not None and tokens < 0:
         found.append(f"the run has overspent its budget by {-tokens:,} tokens")
@@ -272,8 +272,10 @@ def _goal_failure(work: Work, stage: Stage) -> Failure | None:
     has them.
     """
     policy = work.compiled_fabric.spec.policy
+    if not policy.goal_gates.nodes:
+        return None
     last = slices.find_next_stage(work.run, stage) is End.COMPLETE
-    if not last or not policy.goal_gates.nodes or slices.in_slice(work.run):
+    if not last or slices.in_slice(work.run):
         return None
     parts = work.ctx.output(work.run.stages[Stage.FAN_OUT].output_ref)
     trips = guard.judge(Proposal(kind="exit", stage=stage, payload=parts), work.view, policy)
@@ -287,7 +289,7 @@ def _calls_refused(work: Work) -> str:
     refused: dict[int, int] = {}
     for step in work.run.steps.values():
         allowed = work.policy_in(step.stage).limits.calls_per_turn
-        if many := sum(max(0, len(turn.calls) - allowed) for turn in step.history):
+        if many := sum([max(0, len(turn.calls) - allowed) for turn in step.history]):
             refused[allowed] = refused.get(allowed, 0) + many
     if not refused:
         return ""

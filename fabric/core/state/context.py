@@ -7,7 +7,7 @@ call are journaled in the answer that proposed it, or by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fabric.core.budgets.grants import Shares
@@ -147,9 +147,9 @@ class Contents:
             held = getattr(self, name)
             setattr(self, name, {ref: held[ref] for ref in refs if ref in held})
 
-    def size(self, refs: tuple[str, ...]) -> int:
+    def size(self, refs: Sequence[str]) -> int:
         """Return the total bytes of these contents."""
-        return sum(self.sizes.get(ref, 0) for ref in refs)
+        return sum([self.sizes.get(ref, 0) for ref in refs])
 
 
 @dataclass(slots=True)

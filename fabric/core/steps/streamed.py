@@ -93,6 +93,8 @@ def contradiction(work: Work, pending: Pending, reply: ModelReplied) -> str:
 
 def list_handled_failures(step: Step, proposals: Sequence[Proposed]) -> tuple[str, ...]:
     """Return the early calls that failed, and about whose error another call of the whole answer asks."""
+    if not step.begun:
+        return ()
     failed = [begun.record for begun in step.begun if begun.record.correction]
     return tuple(record.call_id for record in failed if any(dependencies.asks_about(one, record) for one in proposals))
 

@@ -59,6 +59,8 @@ def written_call(text: str, tools: Collection[str]) -> str | None:
     if _mark.search(text) and _mark.search(_drop_code(text)):
         found = _name.search(text)
         return next((one for one in found.groups() if one), "") if found else ""
+    if not tools:
+        return None
     whole = text.strip()
     *_, fenced = [None, *_fenced.finditer(whole)]
     if fenced is not None and fenced.end() == len(whole):

@@ -52,8 +52,9 @@ def conclude_stage(work: Work, stage: Stage, steps: list[Step]) -> StageOutput |
     if ref := work.run.stages[stage].edited_ref:
         judged = all(step.status == "done" for step in steps if is_judge(step))
         return StageOutput(work.ctx.output(ref), ref) if judged else None
-    if any(step.status != "done" for step in steps):
-        return None
+    for step in steps:
+        if step.status != "done":
+            return None
     if steps and not is_judge(steps[0]):
         return _build_output(work, stage, steps[0])
     return _CONCLUDE[stage](work)

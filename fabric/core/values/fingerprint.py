@@ -27,6 +27,8 @@ null.
 decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 """Decodes the bytes of ``encode``."""
 _LENGTH = struct.Struct(">I").pack
+_LENGTHS = tuple(_LENGTH(size) for size in range(256))
+"""Prefixes of short parts."""
 ZERO_HASH = b"\0" * 32
 """Hash before the first event of a chain."""
 
@@ -80,7 +82,8 @@ def digest(*parts: str | int) -> str:
     pieces: list[bytes] = []
     for part in parts:
         raw = str(part).encode("utf-8", "surrogatepass")
-        pieces += (_LENGTH(len(raw)), raw)
+        size = len(raw)
+        pieces += (_LENGTHS[size] if size < 256 else _LENGTH(size), raw)
     return sha256(b"".join(pieces)).hexdigest()[:32]
 
 

@@ -83,3 +83,5 @@ PROVIDER_AWAY = "waits for the provider until "
 """Begins the reason of a run that only waits for an endpoint that is away. The run goes on without a person."""
 TERMINAL = ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
 """States that absorb: nothing leaves them."""
+UNMOVED = TERMINAL | {RunState.QUEUED}
+"""States in which a run has nothing to do by itself."""

@@ -314,6 +314,8 @@ def awaited_errand(saga: Saga, command_id: str, attempt: int) -> Errand | None:
 
 def instants(saga: Saga) -> list[int]:
     """Return the instants of the saga's scheduled attempts, at which the run must be stepped."""
+    if saga is EMPTY:
+        return []
     at = _begins_at(saga)
     found = [one.not_before for one in errands(saga) if not one.out and not one.stuck]
     return found if at is None else [*found, at]

@@ -28,7 +28,7 @@ Buckets = tuple[Bucket, ...]
 
 def add_spending(buckets: Buckets, at: int, usd_micros: int, tokens: int, *, window: int, width: int) -> Buckets:
     """Return the buckets after an amount was spent at ``at``, without those that no later window reaches."""
-    kept = _select_window(buckets, at, window, width)
+    kept = _select_window(buckets, at, window, width) if buckets else buckets
     number = at // width
     if kept and kept[-1].number >= number:
         last = kept[-1]
@@ -39,7 +39,7 @@ def add_spending(buckets: Buckets, at: int, usd_micros: int, tokens: int, *, win
 def total(buckets: Buckets, now: int, *, window: int, width: int) -> tuple[int, int]:
     """Return the micro-dollars and tokens of the last ``window``, including all of its oldest bucket."""
     usd_micros = tokens = 0
-    for one in _select_window(buckets, now, window, width):
+    for one in _select_window(buckets, now, window, width) if buckets else ():
         usd_micros += one.usd_micros
         tokens += one.tokens
     return usd_micros, tokens

@@ -52,7 +52,7 @@ class Surprises:
         """Return the dearest bill of the last hour; ``NEVER`` if there was none. ``now``: microseconds since the
         epoch.
         """
-        return _lately(self._seen.get(key), now)
+        return _lately(self._seen.get(key), now) if self._seen else NEVER
 
     def add(self, key: Key, found: BilledAbove, now: int) -> None:
         """Take in a bill of a run of this process, and share it with the others."""

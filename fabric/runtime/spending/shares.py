@@ -104,7 +104,7 @@ def _names(before: Run, issued: Mapping[str, ev.CallIssued], fact: Any) -> Mappi
     """Return the units of the reservations of the attempt that a fact ends, by the reservation's name."""
     pending = before.pending.get(fact.command_id)
     call = issued.get(fact.command_id) or (None if pending is None else pending.issued)
-    if call is None or call.attempt != fact.attempt:
+    if call is None or not call.grants or call.attempt != fact.attempt:
         return {}
     return {name_in(use.scope, fact.command_id): find_unit(use.scope) for use in call.grants}
 

@@ -112,7 +112,7 @@ class UsualRates:
         """Add a run that ended between two of its states, where it completed and no protection cut it short.
         ``now``: microseconds since the epoch.
         """
-        if not run.terminal or before.terminal or self._tell is None or not compares(rule):
+        if self._tell is None or not run.terminal or before.terminal or not compares(rule):
             return
         if run.state is not RunState.COMPLETED or run.truncated or run.family.lineage is not None:
             return
