@@ -160,7 +160,6 @@ SAMPLED: Mapping[str, int] = {
     "tests/console/site/access/test_self_approval.py::test_who_started_a_run_*": 3,
     "tests/fabric/tools/test_contract.py::*": 6,
     "tests/fabric/core/child_runs/test_children_down.py::*": 3,
-    "tests/fabric/core/test_purity.py::*": 4,
     "tests/fabric/core/reviews/test_parallel_reviews.py::test_two_to_five_*": 4,
     "tests/fabric/core/values/test_saga_exhaustive.py::*": 4,
     "tests/fabric/core/grounding/test_numbers.py::test_hostile_*": 3,
