@@ -6,7 +6,7 @@ earlier here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, get_args
 
@@ -17,17 +17,16 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.flow_policy import FlowPolicy
 from fabric.core.values.flow import Stage
 from fabric.core.values.kept import keep_results
-from fabric.core.values.taxonomy import Trip, Verdict
+from fabric.core.values.taxonomy import Trip
 
 _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
     kind: tuple(module for module in ORDER if kind in module.APPLIES_TO) for kind in get_args(ProposalKind)
 }
 
 
-Check = Callable[[Any, Any, Proposal, View], Verdict]
-Asked = tuple[ModuleType, Check, Any, str, Any]
-"""A mechanism, its check, its part of a policy, and where its state is: the key and the initial state of one per run,
-or "" as key.
+Asked = tuple[ModuleType, Any, str, Any]
+"""A mechanism, its part of a policy, and where its state is: the key and the initial state of one per run, or "" as
+key.
 """
 
 
@@ -38,7 +37,6 @@ def _list_asked(policy: FlowPolicy, stage: Stage, kind: ProposalKind) -> tuple[A
     return tuple(
         (
             module,
-            module.check,
             module.config(seen),
             scope_key(module, "") if module.SCOPE is Scope.RUN else "",
             FRESH[module.NAME],
@@ -69,12 +67,12 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = 
     trips: list[Trip] = []
     lacking: Lacking | None = None
     guards = view.run.guards
-    for module, check, config, key, fresh in _list_asked(policy, proposal.stage, proposal.kind):
+    for module, config, key, fresh in _list_asked(policy, proposal.stage, proposal.kind):
         if without == module.NAME:
             continue
         state = guards.get(key, fresh) if key else find_state(guards, module, proposal.step_id)
         try:
-            verdict = check(config, state, proposal, view)
+            verdict = module.check(config, state, proposal, view)
         except Lacking as error:
             lacking = lacking or error
             continue

@@ -22,6 +22,7 @@ from fabric.core.state.evaluators import Evaluators
 from fabric.core.steps import agent_loop
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace
+from fabric.core.values.kept import forget_results
 from fabric.core.values.taxonomy import PASS
 from fabric.runtime import arrivals, driver
 from fabric.runtime.happenings import Perform, Taken
@@ -387,9 +388,18 @@ def a_replaced_call_goes_to_the_tool_that_its_model_proposed(patch):
     patch.setattr(proposed, "read", lambda work, record, call: replace(read(work, record, call), tool=call["tool"]))
 
 
+@pytest.fixture
+def without_results():
+    """What the engine keeps of a bug goes with it."""
+    yield
+    forget_results()
+
+
+@pytest.mark.usefixtures("without_results")
 @pytest.mark.parametrize("name", BUGS)
 def test_the_bug_is_found(name, monkeypatch):
     plant, found_by, first = BUGS[name]
     plant(monkeypatch)
+    forget_results()
     found = next(report for report in campaign(range(first, first + 600)) if report.violations)
     assert found.violations[0].invariant in found_by

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core.values.kept import KEPT, keep_results
+from fabric.core.values.kept import KEPT, forget_results, keep_results
 
 
 def test_a_result_is_computed_once_for_a_value_and_anew_for_an_equal_one():
@@ -21,3 +21,13 @@ def test_a_result_is_computed_once_for_a_value_and_anew_for_an_equal_one():
 def test_a_new_value_never_gets_the_result_of_one_that_is_gone():
     first = keep_results(lambda given: given[0])
     assert [first([n]) for n in range(3 * KEPT)] == list(range(3 * KEPT))
+
+
+def test_results_that_are_forgotten_are_computed_anew():
+    computed = []
+    note = keep_results(computed.append)
+    given = object()
+    note(given)
+    forget_results()
+    note(given)
+    assert computed == [given, given]
