@@ -56,7 +56,7 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
 
 
 def find_signal(failed: CallFailed) -> SignalName | Clean | Neutral:
-    """Return the signal of a failed call; neutral where its endpoint was not asked for a reason of this installation."""
+    """Return the signal of a failed call: neutral where this installation did not ask the endpoint."""
     return NEUTRAL if failed.unasked else SIGNAL_OF[failed.cause]
 
 

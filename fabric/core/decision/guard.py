@@ -25,9 +25,7 @@ _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
 
 
 Asked = tuple[ModuleType, Any, str, Any]
-"""A mechanism, its part of a policy, and where its state is: the key and the initial state of one per run, or "" as
-key.
-"""
+"""A mechanism, its part of a policy, and the key and initial state of one per run. The key of others is ""."""
 
 
 @keep_results

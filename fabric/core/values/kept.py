@@ -1,4 +1,4 @@
-"""Keeps what follows from a frozen value, such as a policy, for as long as that very value is in use.
+"""Keeps what follows from a frozen value, such as a policy, as long as that very value is in use.
 
 A value's hash costs more than what is looked up here, so a result is kept by the value's identity. A copy with other
 numbers is another value, and has results of its own.
