@@ -113,12 +113,12 @@ def test_a_process_dies_before_the_line_it_was_told(tmp_path, lines, written):
 
 
 def test_the_lines_that_count_are_those_that_handle_money():
-    assert {Path(name).name for name in WATCHED} == {
-        "grant_desk.py",
-        "grants.py",
-        "grants_postgresql.py",
-        "grants_sqlite.py",
-        "grant_rules.py",
-        "spends_worker.py",
-        "turn_thread.py",
+    assert {"/".join(Path(name).parts[-2:]) for name in WATCHED} == {
+        "caps/spends_worker.py",
+        "postgresql/grants.py",
+        "process/turn_thread.py",
+        "spending/grant_desk.py",
+        "spending/grants.py",
+        "spending/rules.py",
+        "sqlite/grants.py",
     }

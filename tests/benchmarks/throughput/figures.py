@@ -79,7 +79,7 @@ def commits_sync(store: CountingStore) -> bool:
 
 def event_rows(store: JournalStore, run_ids: Sequence[str]) -> int:
     """The most rows that one of the runs has in its journal."""
-    return max(head.last_seq for head in store.heads(run_ids).values())
+    return max(len(store.journal(run_id)) for run_id in run_ids)
 
 
 def stored(store: PostgresqlStore | SqliteStore) -> int:

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 
+from fabric.core.events.envelope import list_kinds
 from fabric.stores.postgresql.journal import PostgresqlStore
 from fabric.stores.sqlite.journal import SqliteStore
 from tests.benchmarks.throughput import figures
@@ -15,6 +16,8 @@ from tests.benchmarks.throughput.lockstep import LockstepWriter
 from tests.fabric.stores.journal_worlds import REVISION, WORKSPACE
 
 RUNS = 16
+ROWS = 11
+"""Most rows of a run's journal; some have several of its 28 events."""
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 
@@ -61,7 +64,7 @@ def test_alone(store):
         found = counted(store, engine, 1)
     assert found["commits_per_step"] <= 1.0
     assert found["syncs_per_step"] <= 1.0
-    assert found["event_rows"] <= 28
+    assert found["event_rows"] <= ROWS
     if isinstance(store, PostgresqlStore):
         assert found["statements_per_step"] <= 1.5
 
@@ -71,7 +74,7 @@ def test_at_eight_with_commit_held_until_all_have_a_batch_ready(store):
         found = counted(store, engine, 8)
     assert found["commits_per_step"] <= 0.5
     assert found["syncs_per_step"] <= 0.5
-    assert found["event_rows"] <= 28
+    assert found["event_rows"] <= ROWS
     if isinstance(store, PostgresqlStore):
         assert found["statements_per_step"] <= 1.5
 
@@ -80,7 +83,7 @@ def test_every_run_is_flow5_and_completes(store):
     with running(store) as engine:
         _, run_ids = engine.run(3, 3)
     for run_id in run_ids:
-        kinds = [row.kind for row in store.journal(run_id)]
+        kinds = [kind for row in store.journal(run_id) for kind in list_kinds(row.kind, row.header)]
         assert kinds[-1] == "run_ended"
         assert kinds.count("model_answered") == STEPS
         assert kinds.count("stage_entered") == 5
@@ -92,7 +95,7 @@ def test_a_run_takes_less_room_than_the_least_of_the_others(store):
         engine.run(8, 8)
         before = figures.stored(store)
         engine.run(96, 8)
-        assert 8_000 < (figures.stored(store) - before) / 96 <= 17_800
+        assert 5_000 < (figures.stored(store) - before) / 96 <= 17_800
 
 
 def test_headers_and_payloads_of_a_run_take_less_than_four_kilobytes(store):
