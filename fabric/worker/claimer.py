@@ -25,7 +25,8 @@ from fabric.worker.host_ports import Ports
 from fabric.worker.process.clock import MeasuredClock
 
 log = logging.getLogger(__name__)
-CLAIMS_MAX = 256
+CLAIMS_MAX = 64
+"""Runs that one poll claims at most. So a worker leaves a part of a backlog to the others, which poll meanwhile."""
 KNOWN_S = 1.0
 
 

@@ -7,6 +7,7 @@ and on PostgreSQL how long after an answer in one process another one goes on.
 ``manage.py bench fanout``: what a step costs in runs of 1, 10, 100 and 1,000 briefs, child runs included.
 ``manage.py bench live``: from commit to browser, with viewers that are real WebSocket clients.
 ``manage.py bench idle``: what a worker asks of the database while --paused runs wait for a person.
+``manage.py bench backlog``: runs a second with 1, 2 and 4 worker processes, which claim the runs of one backlog.
 ``manage.py bench chord``: flow5 through a Celery worker beside the same as a Celery chord, and messages a run.
 ``manage.py bench capped``: runs in real worker processes under a cap of their fabric's hour; ``--kill-between`` of the workers are killed.
 ``manage.py bench turn``: what the guard of one tool call and a whole turn cost in process, early and late in a step; with ``--peers`` beside a turn on LangGraph.
@@ -37,6 +38,8 @@ INSIDE = "FABRIC_BENCH_INSIDE"
 NUMBERS = ("concurrency", "runs", "rounds", "viewers", "rate", "seconds", "processes", "spends", "scopes", "paused")
 SECONDS_MAX = 60
 SCOPES_MAX = 5
+WORKERS = (1, 2, 4)
+"""Numbers of worker processes that backlog compares."""
 SIZE_MAX = 1_000
 """As many briefs as a plan may have."""
 
@@ -52,6 +55,7 @@ class Command(BaseCommand):
         "Long counts statements, rows read and milliseconds a step at each of --events. Resume measures milliseconds. "
         "Live measures the milliseconds from commit to browser. Audit has --concurrency writers write --runs lines each. "
         "Idle counts statements, connections, threads and memory of a worker without runs, and with --paused that wait. "
+        "Backlog counts the runs a second of 1, 2 and 4 worker processes, and how even their shares are. "
         "Chord counts runs a second and messages a run through Celery, beside a Celery chord. "
         "Fanout measures microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
         "Drills counts cells and simulated runs a second of one core, in simulated time. "
@@ -211,6 +215,15 @@ class Command(BaseCommand):
         if found.faults():
             raise CommandError(f"the cap did not hold: {found.faults()}")
 
+    def _backlog(self, options: dict[str, Any]) -> None:
+        from fabric.composition import engine as wiring
+        from tests.benchmarks.throughput import backlog
+
+        db = options["db"]
+        address = wiring.dsn() if db == "postgresql" else str(connection.settings_dict["NAME"])
+        found = backlog.measure(db, address, _rows(SPEC), WORKERS, options["runs"], options["rounds"])
+        self._say({"work": "backlog", "db": db, "runs": options["runs"], **found}, options)
+
     def _turn(self, options: dict[str, Any]) -> None:
         from tests.benchmarks import turns
         from tests.benchmarks.peers.environments import PeerMissing
@@ -240,6 +253,7 @@ class Command(BaseCommand):
 
 WORKS: Mapping[str, Callable[[Command, dict[str, Any]], None]] = {
     "audit": Command._audit,
+    "backlog": Command._backlog,
     "capped": Command._capped,
     "chord": Command._chord,
     "drills": Command._drills,

@@ -1,0 +1,22 @@
+"""Worker processes that share a backlog end each of its runs once. Speed is not asserted."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.benchmarks.throughput.backlog import drain
+from tests.fabric.stores.journal_worlds import REVISION, WORKSPACE
+
+RUNS = 12
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+def test_two_workers_end_every_run_once(postgresql_dsn):
+    rate, ended = drain("postgresql", postgresql_dsn, (WORKSPACE, REVISION), 2, RUNS)
+    assert rate > 0
+    assert ended.total() == RUNS
+    with psycopg.connect(postgresql_dsn) as database:
+        states = database.execute("SELECT state, count(*) FROM fabric_run GROUP BY state").fetchall()
+    assert states == [("completed", RUNS)]
