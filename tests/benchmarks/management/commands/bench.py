@@ -217,11 +217,11 @@ class Command(BaseCommand):
 
     def _backlog(self, options: dict[str, Any]) -> None:
         from fabric.composition import engine as wiring
-        from tests.benchmarks.throughput import backlog
+        from tests.benchmarks.backlog import drain
 
         db = options["db"]
         address = wiring.dsn() if db == "postgresql" else str(connection.settings_dict["NAME"])
-        found = backlog.measure(db, address, _rows(SPEC), WORKERS, options["runs"], options["rounds"])
+        found = drain.measure(db, address, _rows(SPEC), WORKERS, options["runs"], options["rounds"])
         self._say({"work": "backlog", "db": db, "runs": options["runs"], **found}, options)
 
     def _turn(self, options: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.benchmarks.throughput.backlog import drain
+from tests.benchmarks.backlog.drain import drain
 from tests.fabric.stores.journal_worlds import REVISION, WORKSPACE
 
 RUNS = 12

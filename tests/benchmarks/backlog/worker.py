@@ -1,4 +1,4 @@
-"""One worker process of ``backlog``: hosts runs of flow5 as in production, and says which it ended."""
+"""One worker process of ``bench backlog``: hosts runs of flow5 as in production, and says which it ended."""
 
 from __future__ import annotations
 

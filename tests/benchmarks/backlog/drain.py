@@ -14,8 +14,8 @@ from contextlib import closing
 from typing import Any
 
 from fabric.models.fields.identities import new_id
+from tests.benchmarks.backlog.worker import Orders, main
 from tests.benchmarks.caps.capped_worker import journal
-from tests.benchmarks.throughput.backlog_worker import Orders, main
 from tests.benchmarks.throughput.flow5 import new_run
 
 ENDS_S = 120.0
