@@ -42,7 +42,7 @@ from fabric.core.topologies import time_limits as paces
 from fabric.core.topologies.shape import list_steps
 from fabric.core.values.flow import TERMINAL, UNMOVED, Stage
 from fabric.core.values.frozen import value
-from fabric.core.values.kept import keep_results
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.saga import instants as instants_of
 from fabric.core.values.taxonomy import Tier
 

@@ -82,7 +82,7 @@ def gates_for(fabric_id: str, compiled: CompiledFabric, run: Run, command: Comma
     )
 
 
-TELLING = (ReactionDecided, StageLeft)
+CHANGING = (ReactionDecided, StageLeft)
 """Facts by which a breaker may change."""
 
 
@@ -118,7 +118,7 @@ def breaker_changes(
     fabric_id: str, compiled: CompiledFabric, before: Run, after: Run, emitted: Sequence[EmittedFact]
 ) -> Iterator[OpenBreakers]:
     """Yield the changes of breakers by these events other than the ends of calls."""
-    telling = [one for one in emitted if isinstance(one.event.fact, TELLING)]
+    telling = [one for one in emitted if isinstance(one.event.fact, CHANGING)]
     if telling and compiled.spec.policy.breakers:
         gates = opened_by(fabric_id, compiled, before, telling)
         judged = judged_by(fabric_id, compiled, before, after, telling)

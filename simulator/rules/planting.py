@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fabric.core.values.kept import forget_results
+from fabric.core.values.identity_cache import forget_results
 
 
 @contextmanager

@@ -275,7 +275,7 @@ class Campaign:
             if not run:
                 yield f"{key}: its start was not confirmed"
             elif states.get(run) != "completed":
-                yield f"{key}: {judge.waits_for(run, states.get(run, 'not there'), journals.get(run, ()), now_us())}"
+                yield f"{key}: {judge.describe_wait(run, states.get(run, 'not there'), journals.get(run, ()), now_us())}"
 
     def _keep_up_load(self, wanted: int, ends: Sequence[str]) -> None:
         started = 0

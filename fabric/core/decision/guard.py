@@ -16,7 +16,7 @@ from fabric.core.mechanisms import policy as agents_policy
 from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.flow_policy import FlowPolicy
 from fabric.core.values.flow import Stage
-from fabric.core.values.kept import keep_results
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import Trip
 
 _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
@@ -24,12 +24,12 @@ _BY_KIND: dict[ProposalKind, tuple[ModuleType, ...]] = {
 }
 
 
-Asked = tuple[ModuleType, Any, str, Any]
+Listed = tuple[ModuleType, Any, str, Any]
 """A mechanism, its part of a policy, and the key and initial state of one per run. The key of others is ""."""
 
 
 @keep_results
-def _list_asked(policy: FlowPolicy, stage: Stage, kind: ProposalKind) -> tuple[Asked, ...]:
+def _list_mechanisms(policy: FlowPolicy, stage: Stage, kind: ProposalKind) -> tuple[Listed, ...]:
     """Return the mechanisms that judge proposals of a kind in a stage, each with its numbers."""
     seen = policy.of_stage(stage)
     return tuple(
@@ -65,7 +65,7 @@ def judge(proposal: Proposal, view: View, policy: FlowPolicy, *, without: str = 
     trips: list[Trip] = []
     lacking: Lacking | None = None
     guards = view.run.guards
-    for module, config, key, fresh in _list_asked(policy, proposal.stage, proposal.kind):
+    for module, config, key, fresh in _list_mechanisms(policy, proposal.stage, proposal.kind):
         if without == module.NAME:
             continue
         state = guards.get(key, fresh) if key else find_state(guards, module, proposal.step_id)

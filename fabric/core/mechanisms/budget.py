@@ -31,7 +31,7 @@ from fabric.core.mechanisms.contract import Proposal, ProposalKind, Scope, View
 from fabric.core.spec.policies.budgets import AGENT, RUN, STAGE, CapUnit, amount_words, cap_key, fabrics_cap
 from fabric.core.spec.policies.budgets import Budget as Config
 from fabric.core.values.frozen import replace, value
-from fabric.core.values.kept import keep_results
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import PASS, Cause, Evidence, FailureClass, Trip, Verdict
 
 if TYPE_CHECKING:

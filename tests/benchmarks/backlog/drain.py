@@ -19,7 +19,7 @@ from tests.benchmarks.caps.capped_worker import journal
 from tests.benchmarks.throughput.flow5 import new_run
 
 ENDS_S = 120.0
-"""A worker that ends no run for so long is given up."""
+"""The measurement fails if no worker starts, or ends a run, for so long (seconds)."""
 
 
 def measure(
@@ -57,7 +57,8 @@ def drain(db: str, address: str, ids: tuple[str, str], workers: int, runs: int) 
         process.start()
     try:
         for _ in processes:
-            ready.acquire()
+            if not ready.acquire(timeout=ENDS_S):
+                raise TimeoutError(f"a worker did not start within {ENDS_S:.0f} s")
         begun = time.perf_counter()
         begin.set()
         ended = Counter(queue.get(timeout=ENDS_S) for _ in range(runs))

@@ -14,9 +14,7 @@ RUNS = 12
 @pytest.mark.slow
 @pytest.mark.postgresql
 def test_two_workers_end_every_run_once(postgresql_dsn):
-    rate, ended = drain("postgresql", postgresql_dsn, (WORKSPACE, REVISION), 2, RUNS)
-    assert rate > 0
-    assert ended.total() == RUNS
+    drain("postgresql", postgresql_dsn, (WORKSPACE, REVISION), 2, RUNS)
     with psycopg.connect(postgresql_dsn) as database:
         states = database.execute("SELECT state, count(*) FROM fabric_run GROUP BY state").fetchall()
     assert states == [("completed", RUNS)]

@@ -10,7 +10,7 @@ from tests.benchmarks.caps.capped_worker import journal
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker needs: its database and name, and what it shares with the measuring process."""
+    """The database and the name of a worker, and the signals that it shares with the measuring process."""
 
     db: str
     address: str
@@ -31,25 +31,13 @@ def main(orders: Orders) -> None:
 
     django.setup()  # The benchmark's modules name tables, though none is read by them here.
     from fabric.runtime.hosting.ownership import Revision
-    from fabric.stores.writer import JournalWriter
-    from fabric.tools.runner import ToolRunner
-    from fabric.worker.host import HostConfig, Ports, RunHost
-    from fabric.worker.nudges.listener import NullNudge
-    from fabric.worker.process.clock import SYSTEM_CLOCK
+    from fabric.worker.host import HostConfig, RunHost
     from fabric.worker.process.tuning import tune_process
-    from tests.benchmarks.throughput.flow5 import InstantModels
+    from tests.benchmarks.throughput.flow5 import build_ports
     from tests.benchmarks.throughput.spec import compile_flow5
 
     store = journal(orders.db, orders.address)
-    revision = Revision(compile_flow5(), {})
-    ports = Ports(
-        store=store,
-        writer=JournalWriter(store, NullNudge()),
-        models=InstantModels(),
-        tools=ToolRunner(),
-        clock=SYSTEM_CLOCK,
-        revision=lambda _: revision,
-    )
+    ports = build_ports(store, Revision(compile_flow5(), {}))
     host = RunHost(ports, orders.name, HostConfig(), lambda _: orders.ended.put(orders.name))
     tune_process()
     orders.ready.release()

@@ -44,6 +44,20 @@ class InstantModels:
         )
 
 
+def build_ports(
+    store: JournalStore, revision: Revision, writer: JournalWriter | None = None, models: ModelPort | None = None
+) -> Ports:
+    """Return the ports of a host whose runs all have one revision; without other ``models`` agents answer at once."""
+    return Ports(
+        store=store,
+        writer=writer or JournalWriter(store, NullNudge()),
+        models=models or InstantModels(),
+        tools=ToolRunner(),
+        clock=SYSTEM_CLOCK,
+        revision=lambda _: revision,
+    )
+
+
 class Flow5:
     """One host over one store, driven as a closed loop: at most ``concurrency`` runs unfinished at any time.
 
@@ -65,14 +79,7 @@ class Flow5:
         self._waiting: dict[str, threading.Event] = {}
         self._clients: Clients | None = None
         fabric = Revision(compile_flow5(spec), {})
-        ports = Ports(
-            store=store,
-            writer=writer or JournalWriter(store, NullNudge()),
-            models=models or InstantModels(),
-            tools=ToolRunner(),
-            clock=SYSTEM_CLOCK,
-            revision=lambda revision_id: fabric,
-        )
+        ports = build_ports(store, fabric, writer, models)
         # No sweep within a benchmark: what is measured is the path of a run, not the net under it.
         self.host = RunHost(ports, f"bench-{new_id()[-8:]}", HostConfig(sweep_s=3_600.0), self._ended)
         tune_process()

@@ -81,7 +81,7 @@ class Case:
     probes: tuple[int, int] = (0, 0)
     """Runs started in quiet phases, and how many of them completed in time."""
     late: Sequence[str] = ()
-    """Those that did not, each with what it waited for (``waits_for``)."""
+    """Those that did not, each with what it waited for (``describe_wait``)."""
 
 
 # -- what must never be ----------------------------------------------------------------------------------------------
@@ -342,8 +342,8 @@ def void(case: Case, *, least_between: int, unseen: Sequence[str] = ()) -> list[
     return found
 
 
-def waits_for(run: str, state: str, facts: Sequence[Mapping[str, JSON]], now: int) -> str:
-    """What a run that did not complete in time waited for: the last fact, calls without a result, and the last failure. ``now``: microseconds."""
+def describe_wait(run: str, state: str, facts: Sequence[Mapping[str, JSON]], now: int) -> str:
+    """Return one sentence about a late run: its last fact, its calls without a result, its last failure. ``now``: microseconds."""
     if not facts:
         return f"run {run} is {state}, and no worker has begun it"
     open_: dict[str, str] = {}

@@ -399,11 +399,11 @@ def test_a_late_run_says_what_it_waited_for():
     def issued(command, attempt, at):
         return {"kind": "call_issued", "command_id": command, "attempt": attempt, "at": at}
 
-    assert judge.waits_for("r", "queued", (), 0) == "run r is queued, and no worker has begun it"
+    assert judge.describe_wait("r", "queued", (), 0) == "run r is queued, and no worker has begun it"
     answered = {"kind": "model_answered", "command_id": "plan", "attempt": 1, "at": 2_000_000}
     facts = [issued("plan", 1, 1_000_000), answered, issued("book", 2, 3_000_000)]
     assert (
-        judge.waits_for("r", "running", facts, 13_000_000)
+        judge.describe_wait("r", "running", facts, 13_000_000)
         == "run r is running; last fact, 10.0 s ago: call_issued; calls out: book (attempt 2)"
     )
     shut = {
@@ -415,6 +415,6 @@ def test_a_late_run_says_what_it_waited_for():
     }
     waits = {"kind": "retry_scheduled", "command_id": "book", "attempt": 3, "at": 4_500_000}
     assert (
-        judge.waits_for("r", "running", [*facts, shut, waits], 14_500_000)
+        judge.describe_wait("r", "running", [*facts, shut, waits], 14_500_000)
         == "run r is running; last fact, 10.0 s ago: retry_scheduled; last failure, 10.5 s ago: its breaker is open"
     )

@@ -22,7 +22,7 @@ from fabric.core.state.evaluators import Evaluators
 from fabric.core.steps import agent_loop
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace
-from fabric.core.values.kept import forget_results
+from fabric.core.values.identity_cache import forget_results
 from fabric.core.values.taxonomy import PASS
 from fabric.runtime import arrivals, driver
 from fabric.runtime.happenings import Perform, Taken
@@ -390,7 +390,7 @@ def a_replaced_call_goes_to_the_tool_that_its_model_proposed(patch):
 
 @pytest.fixture
 def without_results():
-    """What the engine keeps of a bug goes with it."""
+    """The engine forgets the results that it computed with a bug."""
     yield
     forget_results()
 

@@ -50,7 +50,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
     help = (
-        "Flow5 counts commits, syncs, statements and bytes a step, and the runs a second beside a bare loop. "
+        "Flow5 counts commits, syncs, statements and bytes of a step. It compares runs a second with a bare loop. "
         "Pages measures the list of runs: milliseconds and plans of each view, --rounds times over --runs generated runs. "
         "Long counts statements, rows read and milliseconds a step at each of --events. Resume measures milliseconds. "
         "Live measures the milliseconds from commit to browser. Audit has --concurrency writers write --runs lines each. "

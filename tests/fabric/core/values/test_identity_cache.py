@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fabric.core.values.kept import KEPT, forget_results, keep_results
+from fabric.core.values.identity_cache import KEPT, forget_results, keep_results
 
 
 def test_a_result_is_computed_once_for_a_value_and_anew_for_an_equal_one():

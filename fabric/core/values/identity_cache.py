@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 KEPT = 1_024
 """Results kept of each function. A process has a few revisions in use, each with a few stages and agents."""
-_kept: list[dict[tuple[Any, ...], tuple[Any, Any]]] = []
+_caches: list[dict[tuple[Any, ...], tuple[Any, Any]]] = []
 """The results of each function."""
 
 
 def keep_results(compute: F) -> F:
     """Keep the results of a pure function, by the identity of its first argument and by the others' values."""
     kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-    _kept.append(kept)
+    _caches.append(kept)
 
     def find(given: Any, *more: Any) -> Any:
         found = kept.get((id(given), more))
@@ -36,5 +36,5 @@ def keep_results(compute: F) -> F:
 
 def forget_results() -> None:
     """Forget all results. A planted bug replaces functions, so it needs that when it comes and when it goes."""
-    for kept in _kept:
+    for kept in _caches:
         kept.clear()
