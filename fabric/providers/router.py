@@ -70,4 +70,6 @@ def _streaming_hidden(request: ModelRequest) -> ModelRequest:
 
 
 def _build_failure(request: ModelRequest, cause: Cause, message: str) -> CallFailed:
-    return CallFailed(command_id=request.command_id, attempt=request.attempt, cause=cause, message=message)
+    return CallFailed(
+        command_id=request.command_id, attempt=request.attempt, cause=cause, message=message, never_sent=True
+    )

@@ -225,6 +225,7 @@ def overdue(command: Command) -> CallFailed:
         cause=Cause.TIMEOUT,
         message="its deadline passed before it could be sent",
         outcome=Outcome.REJECTED,
+        never_sent=True,
     )
 
 

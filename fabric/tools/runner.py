@@ -334,7 +334,7 @@ def _end_broken(request: ToolRequest, broken: CallBroken) -> ToolFinished | Call
 
 
 def _not_begun(request: ToolRequest, cause: Cause, message: str) -> CallFailed:
-    return _fail_call(request, CallBroken(cause, message, outcome=Outcome.REJECTED))
+    return replace(_fail_call(request, CallBroken(cause, message, outcome=Outcome.REJECTED)), never_sent=True)
 
 
 def _fail_call(request: ToolRequest, broken: CallBroken) -> CallFailed:

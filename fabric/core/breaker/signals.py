@@ -56,8 +56,8 @@ SIGNAL_OF: Mapping[Cause, SignalName | Clean | Neutral] = {
 
 
 def find_signal(failed: CallFailed) -> SignalName | Clean | Neutral:
-    """Return the signal of a failed call: neutral where this installation did not ask the endpoint."""
-    return NEUTRAL if failed.unasked else SIGNAL_OF[failed.cause]
+    """Return the signal of a failed call: neutral where no request went out."""
+    return NEUTRAL if failed.never_sent else SIGNAL_OF[failed.cause]
 
 
 CAUSE_OF: Mapping[SignalName, Cause] = {

@@ -267,8 +267,8 @@ class CallFailed:
     """The reason to doubt the endpoint's bill, as in ``ModelReplied``."""
     probed: str = ""
     """The circuit breaker that the call probed, by its row's scope; "": none."""
-    unasked: bool = False
-    """True: what the call needs of this installation was away, so it tells nothing about its endpoint."""
+    never_sent: bool = False
+    """True: the call failed before any request went out, so it tells nothing about its endpoint."""
     kind: Literal["call_failed"] = "call_failed"
     version: Literal[1] = 1
 

@@ -15,7 +15,7 @@ from fabric.providers.exchange.streams import OPTION
 from fabric.providers.exchange.wire import read_host
 from fabric.providers.protocols.fitting import FittedConversation
 from fabric.providers.protocols.gemini import PASSED_ON, GenerateContent, verb
-from fabric.providers.refusals.errors import RequestFacts, SettingNames, build_failure
+from fabric.providers.refusals.errors import RequestFacts, SettingNames, build_unsent
 from fabric.runtime.ports.calls import ModelRequest
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -87,7 +87,7 @@ class Vertex(HttpModel):
         signed = await super()._sign_request(request, asked, url)
         if isinstance(signed, SignedIn) and not (_in_url.search(url) or request.model.options.get("project")):
             message = f"model {asked.name!r} names no project of Google Cloud; set the option `project`, or an API key as {self.NAMES.key}"
-            return build_failure(asked, Cause.BAD_CONFIGURATION, message)
+            return build_unsent(asked, Cause.BAD_CONFIGURATION, message)
         return signed
 
 

@@ -56,6 +56,7 @@ from fabric.providers.refusals.errors import (
     SettingNames,
     broken_off,
     build_failure,
+    build_unsent,
     came_in_part,
     classify,
 )
@@ -284,17 +285,17 @@ class HttpModel(ABC):
             stored,
         )
         if problem := self._problem(spec, url, model):
-            return build_failure(asked, Cause.BAD_CONFIGURATION, problem)
+            return build_unsent(asked, Cause.BAD_CONFIGURATION, problem)
         if isinstance(held, KeysUnreadable):
-            return replace(build_failure(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}"), unasked=True)
+            return build_unsent(asked, Cause.NETWORK, f"{asked.where} was not asked: {held}")
         if stored and not key:
-            return build_failure(asked, Cause.AUTH, f"{asked.where} was not asked: {UNOPENED}")
+            return build_unsent(asked, Cause.AUTH, f"{asked.where} was not asked: {UNOPENED}")
         if own and not key and self._sign_in is None and url.startswith("https://"):
-            return build_failure(
+            return build_unsent(
                 asked, Cause.AUTH, f"{asked.where} wants a key; set {self.NAMES.key} to it, or store one for it"
             )
         if request.deadline_at <= self._now():
-            return build_failure(asked, Cause.TIMEOUT, f"the deadline had passed before {asked.where} was asked")
+            return build_unsent(asked, Cause.TIMEOUT, f"the deadline had passed before {asked.where} was asked")
         return asked
 
     async def _sign_request(self, request: ModelRequest, asked: RequestFacts, url: str) -> SignedIn | CallFailed | None:
@@ -306,10 +307,10 @@ class HttpModel(ABC):
                 return await self._sign_in.signed_in(url)
         except TimeoutError:
             message = f"{asked.where} was not asked: {self._sign_in.source} did not sign in before the deadline"
-            return build_failure(asked, Cause.NETWORK, message)
+            return build_unsent(asked, Cause.NETWORK, message)
         except NotSignedIn as error:
             message = f"{asked.where} was not asked: {error}; or set {self.NAMES.key} to an API key"
-            return build_failure(asked, Cause.NETWORK if error.passes else Cause.AUTH, message)
+            return build_unsent(asked, Cause.NETWORK if error.passes else Cause.AUTH, message)
 
     def _problem(self, spec: ModelSpec, url: str, model: str) -> str:
         if not url:

@@ -43,6 +43,7 @@ __all__ = [
     "advice_on",
     "build_error",
     "build_failure",
+    "build_unsent",
     "came_in_part",
     "classify",
     "fit",
@@ -264,6 +265,7 @@ def build_failure(
     status: int | None = None,
     retry_after_s: float | None = None,
     billed: bool = False,
+    never_sent: bool = False,
 ) -> CallFailed:
     """Return a failure as data, its texts cleaned, cut and without the key."""
     return CallFailed(
@@ -275,7 +277,13 @@ def build_failure(
         retry_after_s=retry_after_s,
         raw=fit(raw, asked.key, raw_chars),
         billed=billed,
+        never_sent=never_sent,
     )
+
+
+def build_unsent(asked: RequestFacts, cause: Cause, message: str) -> CallFailed:
+    """Return a failure that is certain before any request, so that no breaker counts it."""
+    return build_failure(asked, cause, message, never_sent=True)
 
 
 def fit(text: str, key: str, limit: int) -> str:

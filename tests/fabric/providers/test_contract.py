@@ -168,7 +168,7 @@ def test_a_page_says_where_the_url_may_be_wrong(spoken):
 
 def test_nothing_is_sent_after_the_deadline(spoken):
     result, received = spoken.ask(spoken.answer("late"), within_s=-1.0)
-    assert (result.cause, result.billed, received) == (Cause.TIMEOUT, False, [])
+    assert (result.cause, result.billed, result.never_sent, received) == (Cause.TIMEOUT, False, True, [])
 
 
 def test_what_is_not_covered_at_the_last_moment_does_not_go_out(spoken):
@@ -205,7 +205,7 @@ def test_an_address_that_a_fabric_may_not_name_is_not_asked(spoken, url):
     with ScriptedEndpoint([spoken.answer("fine")]) as endpoint:
         asked = request(model=spoken.spec(base_url=url))
         result = asyncio.run(spoken.port(endpoint).ask(asked))
-        assert (result.cause, endpoint.received) == (Cause.BAD_CONFIGURATION, [])
+        assert (result.cause, result.never_sent, endpoint.received) == (Cause.BAD_CONFIGURATION, True, [])
 
 
 def test_a_missing_key_is_said_before_any_request(spoken):
@@ -268,12 +268,12 @@ def test_many_calls_share_one_client(spoken):
 
 def test_an_unknown_option_is_named(spoken):
     result, received = spoken.ask(spoken.answer("ok"), spec={"options": {"temprature": 1}})
-    assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
+    assert (result.cause, result.never_sent, received) == (Cause.BAD_CONFIGURATION, True, [])
     assert "temprature" in result.message
 
 
 def test_a_model_without_an_id_says_what_to_set(spoken):
     result, received = spoken.ask(spoken.answer("ok"), spec={"model": ""})
-    assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
+    assert (result.cause, result.never_sent, received) == (Cause.BAD_CONFIGURATION, True, [])
     assert "set its `model`" in result.message
     assert ("FABRIC_MODEL" in result.message) == (spoken.name == "openai")

@@ -101,5 +101,5 @@ def test_an_answer_that_could_go_on_is_cut_and_not_asked_for_again():
 @pytest.mark.parametrize("model", ["../secrets", "a/b/c", "m?x=y", "m#", "models/../x", " ", "m:other", ".."])
 def test_a_model_id_that_would_lead_elsewhere_is_not_asked(model):
     result, received = GOOGLE.ask(GOOGLE.answer("ok"), spec={"model": model})
-    assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
+    assert (result.cause, result.never_sent, received) == (Cause.BAD_CONFIGURATION, True, [])
     assert "which is none of Google's" in result.message

@@ -168,7 +168,7 @@ def test_tools_are_not_sent_to_a_model_without_tool_calls():
 
 def test_nothing_is_sent_after_the_deadline():
     result, received = ask(answer("late"), within_s=-1.0)
-    assert (result.cause, result.billed, received) == (Cause.TIMEOUT, False, [])
+    assert (result.cause, result.billed, result.never_sent, received) == (Cause.TIMEOUT, False, True, [])
 
 
 def test_cancelling_is_not_swallowed():

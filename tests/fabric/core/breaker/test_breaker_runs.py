@@ -81,18 +81,18 @@ def test_a_breaker_that_names_others_is_neither_moved_nor_met(scope, own, other)
 
 
 def test_what_is_away_here_opens_no_breaker_of_an_endpoint_that_was_not_asked():
-    away = fails(Cause.NETWORK, "the keys could not be read", unasked=True)
+    away = fails(Cause.NETWORK, "the keys could not be read", never_sent=True)
     made = world({"worker": [away] * 4 + [summary("Here.")]}, OUTAGE).start().go()
     assert made.end.state is RunState.COMPLETED
     assert made.reactions == ["retry"] * 4
     assert state(made) == "closed"
 
 
-def test_a_probe_that_did_not_ask_its_endpoint_gives_its_permit_back():
-    down, away = fails(Cause.SERVER_ERROR), fails(Cause.NETWORK, "the keys could not be read", unasked=True)
-    made = world({"worker": [*[down] * 3, away, summary("Here.")]}, OUTAGE).start().go()
-    assert made.end.state is RunState.COMPLETED
-    assert made.reactions == ["retry"] * 3 + ["wait_for_breaker", "retry"]
+@pytest.mark.parametrize("cause", [Cause.NETWORK, Cause.TIMEOUT, Cause.AUTH, Cause.BAD_CONFIGURATION])
+def test_a_probe_that_was_never_sent_leaves_its_breaker_as_it_was(cause):
+    down, unsent = fails(Cause.SERVER_ERROR), fails(cause, "no request went out", never_sent=True)
+    made = world({"worker": [*[down] * 3, unsent]}, OUTAGE).start().go()
+    assert state(made) == "half_open"
 
 
 def test_it_waits_as_often_as_the_cell_says_and_then_asks_a_person():

@@ -41,13 +41,13 @@ def test_an_arn_is_escaped_in_the_path():
 @pytest.mark.parametrize("model", ["a b", "../x", "a?b", "a#b", "ä"])
 def test_what_is_no_model_id_is_said_before_any_request(model: str):
     result, received = BEDROCK.ask(said({"text": "no"}), spec={"model": model})
-    assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
+    assert (result.cause, result.never_sent, received) == (Cause.BAD_CONFIGURATION, True, [])
     assert "none of Bedrock's" in result.message
 
 
 def test_a_stream_is_an_option_that_it_does_not_know():
     result, received = BEDROCK.ask(said({"text": "no"}), spec={"options": {"stream": True}})
-    assert (result.cause, received) == (Cause.BAD_CONFIGURATION, [])
+    assert (result.cause, result.never_sent, received) == (Cause.BAD_CONFIGURATION, True, [])
     assert result.message.endswith("stream")
 
 
@@ -179,12 +179,12 @@ def test_a_refusal_speaks_of_the_credentials(credentials: None):
 def test_without_credentials_or_a_region_it_says_what_to_set(credentials: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     result, received, _ = signed(BEDROCK.answer("no"))
-    assert (result.cause, received) == (Cause.AUTH, [])
+    assert (result.cause, result.never_sent, received) == (Cause.AUTH, True, [])
     assert "set AWS_DEFAULT_REGION" in result.message
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     result, received, _ = signed(BEDROCK.answer("no"))
-    assert (result.cause, received) == (Cause.AUTH, [])
+    assert (result.cause, result.never_sent, received) == (Cause.AUTH, True, [])
     assert "set FABRIC_BEDROCK_KEY" in result.message
 
 

@@ -60,7 +60,7 @@ def test_what_names_no_place_is_said_before_any_request(options: dict[str, Any],
     with ScriptedEndpoint([VERTEX.answer("no")]) as endpoint:
         spec = VERTEX.spec().model_copy(update={"options": options})
         result: Any = asyncio.run(VERTEX.port(endpoint).ask(request(model=spec)))
-        assert (result.cause, endpoint.received) == (Cause.BAD_CONFIGURATION, [])
+        assert (result.cause, result.never_sent, endpoint.received) == (Cause.BAD_CONFIGURATION, True, [])
         assert words in result.message
 
 
@@ -146,7 +146,7 @@ def test_a_refused_sign_in_is_one_sentence_and_asks_no_provider(tokens: Any):
     tokens.answers.append(Step(status=400, body=b'{"error": "invalid_grant", "error_description": "Revoked."}'))
     (result,), received = signed(GoogleSignIn())
     assert isinstance(result, CallFailed)
-    assert (result.cause, result.billed, received) == (Cause.AUTH, False, [])
+    assert (result.cause, result.billed, result.never_sent, received) == (Cause.AUTH, False, True, [])
     assert "could not sign in (RefreshError" in result.message
     assert "set FABRIC_VERTEX_KEY" in result.message
     assert "\n" not in result.message
@@ -171,7 +171,7 @@ def test_a_token_that_does_not_come_ends_with_the_deadline(tokens: Any):
 
     with ScriptedEndpoint([VERTEX.answer("no")]) as own:
         result = asyncio.run(go(own))
-        assert (result.cause, own.received) == (Cause.NETWORK, [])
+        assert (result.cause, result.never_sent, own.received) == (Cause.NETWORK, True, [])
         assert "did not sign in before the deadline" in result.message
 
 
@@ -184,7 +184,7 @@ def test_a_sign_in_without_a_project_says_what_to_set(tokens: Any):
 
     with ScriptedEndpoint([VERTEX.answer("no")]) as own:
         result = asyncio.run(go(own))
-        assert (result.cause, own.received) == (Cause.BAD_CONFIGURATION, [])
+        assert (result.cause, result.never_sent, own.received) == (Cause.BAD_CONFIGURATION, True, [])
         assert "set the option `project`" in result.message
 
 

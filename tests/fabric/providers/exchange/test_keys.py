@@ -120,7 +120,7 @@ def test_it_is_never_shown(spoken, status):
 def test_one_that_does_not_open_asks_no_person_and_says_what_to_do(spoken):
     with ScriptedEndpoint([spoken.answer("ok")]) as own:
         result = asked(spoken, own, ring(at(spoken, own), secret=""))
-        assert (result.cause, own.received) == (Cause.AUTH, [])
+        assert (result.cause, result.never_sent, own.received) == (Cause.AUTH, True, [])
         assert "it needs to be set again" in result.message
 
 
@@ -130,7 +130,7 @@ def test_while_stored_keys_cannot_be_read_no_endpoint_is_asked(spoken):
 
     with ScriptedEndpoint([spoken.answer("ok")]) as own:
         result = asked(spoken, own, KeyRing(away))
-        assert (result.cause, own.received, result.unasked) == (Cause.NETWORK, [], True)
+        assert (result.cause, own.received, result.never_sent) == (Cause.NETWORK, [], True)
         assert "could not be read (OSError: the database is away)" in result.message
 
 
@@ -150,7 +150,7 @@ def test_a_read_that_takes_too_long_ends_with_the_calls_deadline():
 
     with ScriptedEndpoint([OPENAI.answer("ok")]) as own:
         result = asyncio.run(go(own))
-        assert (result.cause, own.received, result.unasked) == (Cause.NETWORK, [], True)
+        assert (result.cause, own.received, result.never_sent) == (Cause.NETWORK, [], True)
         assert "still being read when the deadline came" in result.message
 
 
