@@ -17,6 +17,11 @@ import msgspec
 T = TypeVar("T")
 _StructMeta: Any = type(msgspec.Struct)
 _NOT_COPIED = ("__dict__", "__weakref__")
+_PARAMS: dict[bool, Any] = {
+    kw_only: vars(dataclass(kw_only=kw_only)(type("Sample", (), {})))["__dataclass_params__"]
+    for kw_only in (False, True)
+}
+"""Parameters of a plain dataclass, by ``kw_only``."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -26,13 +31,14 @@ def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
     def declare(cls: type[T]) -> type[T]:
         namespace = {name: _default(held) for name, held in vars(cls).items() if name not in _NOT_COPIED}
         namespace["__qualname__"] = cls.__qualname__
-        made: type[T] = _StructMeta(
+        made: Any = _StructMeta(
             cls.__name__, (msgspec.Struct,), namespace, frozen=True, kw_only=kw_only, omit_defaults=True
         )
-        shape: Any = dataclass(kw_only=kw_only)(cls)
-        for name in ("__dataclass_fields__", "__dataclass_params__"):
-            setattr(made, name, getattr(shape, name))
-        return made
+        # Only the fields are wanted: compiling the methods of a dataclass too would take 0.1 s of every process's start.
+        shape: Any = dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(cls)
+        made.__dataclass_fields__, made.__dataclass_params__ = shape.__dataclass_fields__, _PARAMS[kw_only]
+        declared: type[T] = made
+        return declared
 
     return declare
 
