@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
@@ -31,6 +31,10 @@ MATCHES_MAX = 1_000
 """Largest number of matches of one pattern in one text that are read for messages; the first of them blocks."""
 MASKED_MAX = 200
 """Largest number of different hits of a pattern that are masked one by one. Each takes a pass over the text."""
+QUOTE = r"\Q"
+"""What follows this in a pattern is no syntax, so another pattern behind it would not be read as one."""
+GROUPS_KEPT = 16
+"""Largest number of groups of patterns that stay compiled for ``redact_value``."""
 ASSIGNED_CHARS = 300
 """Characters of a text that are scanned once more behind its key."""
 
@@ -79,6 +83,37 @@ def compile_pattern(text: str) -> Any:
     return found
 
 
+class PatternGroup:
+    """Patterns that are looked for together: a text that none of them matches is read once, not once for each."""
+
+    def __init__(self, patterns: tuple[NamedPattern, ...]) -> None:
+        self._patterns = patterns
+        self._any = _compile_any([one.pattern.pattern for one in patterns])
+
+    def list_candidates(self, text: str) -> tuple[NamedPattern, ...]:
+        """Return the patterns to look for in a text: none where no pattern matches it, else all."""
+        return () if self._any is not None and self._any.search(text) is None else self._patterns
+
+
+def _compile_any(patterns: Sequence[str]) -> Any:
+    """Return one pattern that matches wherever any of these does; None where it would be too large, or quotes."""
+    if not patterns or any(QUOTE in one for one in patterns):
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MEMORY_BYTES
+    options.never_capture = True
+    try:
+        return re2.compile("|".join(f"(?:{one})" for one in patterns), options)
+    except re2.error:
+        return None
+
+
+@lru_cache(GROUPS_KEPT)
+def _group_patterns(patterns: tuple[NamedPattern, ...]) -> PatternGroup:
+    return PatternGroup(patterns)
+
+
 @cache
 def compile_patterns(rule: str) -> tuple[NamedPattern, ...]:
     """Return the compiled patterns of a shipped rule. Raises KeyError for an unknown one."""
@@ -118,12 +153,12 @@ def scans(groups: Sequence[GuardrailGroup]) -> dict[str, Scan]:
 
 def build_scan(patterns: Iterable[NamedPattern]) -> Scan:
     """Return a function that scans every text, key and number of a JSON value."""
-    chosen = tuple(patterns)
+    chosen = PatternGroup(tuple(patterns))
 
     def scan(given: JSON) -> list[Hit]:
         hits: dict[tuple[str, str, str], Hit] = {}
         for path, text in _texts(given, "", chosen, 0):
-            for one in chosen:
+            for one in chosen.list_candidates(text):
                 for taken in islice(one.matches(text), MATCHES_MAX):
                     hit = Hit(one.name, path, mask_hit(taken))
                     hits[hit.rule, hit.path, hit.excerpt] = hit
@@ -142,22 +177,26 @@ def mask_hit(taken: str) -> str:
 
 def redact_value(given: JSON, patterns: Sequence[NamedPattern]) -> JSON:
     """Return a JSON value with each hit replaced by its pattern's name and its first characters."""
+    return _redact(given, _group_patterns(tuple(patterns)))
+
+
+def _redact(given: JSON, patterns: PatternGroup) -> JSON:
     if isinstance(given, str):
         return _redact_text(given, given, patterns)
     if isinstance(given, dict):
         return {_redact_text(key, key, patterns): _text_with_key(key, item, patterns) for key, item in given.items()}
-    return [redact_value(item, patterns) for item in given] if isinstance(given, list) else given
+    return [_redact(item, patterns) for item in given] if isinstance(given, list) else given
 
 
-def _text_with_key(key: str, item: JSON, patterns: Sequence[NamedPattern]) -> JSON:
-    found = redact_value(item, patterns)
+def _text_with_key(key: str, item: JSON, patterns: PatternGroup) -> JSON:
+    found = _redact(item, patterns)
     if isinstance(found, str) and len(found) <= ASSIGNED_CHARS:
         found = _redact_text(f"{key}: {found}", found, patterns)  # The key has the password's name.
     return found
 
 
-def _redact_text(looked_at: str, text: str, patterns: Sequence[NamedPattern]) -> str:
-    for one in patterns:
+def _redact_text(looked_at: str, text: str, patterns: PatternGroup) -> str:
+    for one in patterns.list_candidates(looked_at):
         found = dict.fromkeys(one.matches(looked_at))
         if len(found) > MASKED_MAX:
             return f"[{one.name}: at {len(found):,} places, so the whole text of {len(text):,} characters is left out]"
@@ -166,7 +205,7 @@ def _redact_text(looked_at: str, text: str, patterns: Sequence[NamedPattern]) ->
     return text
 
 
-def _texts(given: JSON, path: str, chosen: tuple[NamedPattern, ...], depth: int) -> Iterator[tuple[str, str]]:
+def _texts(given: JSON, path: str, chosen: PatternGroup, depth: int) -> Iterator[tuple[str, str]]:
     if depth > DEPTH_MAX:
         return
     if isinstance(given, str):
@@ -174,7 +213,7 @@ def _texts(given: JSON, path: str, chosen: tuple[NamedPattern, ...], depth: int)
     elif isinstance(given, dict):
         for key, item in given.items():
             # A key that is a secret itself is looked at as a text, and named by no path.
-            secret = any(True for one in chosen for _ in one.matches(str(key)))
+            secret = any(True for one in chosen.list_candidates(str(key)) for _ in one.matches(str(key)))
             below = f"{path}.<key>" if secret else f"{path}.{key}"
             below = below.lstrip(".")
             if secret:
