@@ -34,7 +34,7 @@ def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
         made: Any = _StructMeta(
             cls.__name__, (msgspec.Struct,), namespace, frozen=True, kw_only=kw_only, omit_defaults=True
         )
-        # Only the fields are wanted: compiling the methods of a dataclass too would take 0.1 s of every process's start.
+        # Only the fields are wanted: to compile a dataclass's methods too would take 0.1 s of each process's start.
         shape: Any = dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(cls)
         made.__dataclass_fields__, made.__dataclass_params__ = shape.__dataclass_fields__, _PARAMS[kw_only]
         declared: type[T] = made

@@ -32,7 +32,7 @@ MATCHES_MAX = 1_000
 MASKED_MAX = 200
 """Largest number of different hits of a pattern that are masked one by one. Each takes a pass over the text."""
 QUOTE = r"\Q"
-"""What follows this in a pattern is no syntax, so another pattern behind it would not be read as one."""
+"""Begins a quotation in a pattern, which would also quote the patterns behind it."""
 GROUPS_KEPT = 16
 """Largest number of groups of patterns that stay compiled for ``redact_value``."""
 ASSIGNED_CHARS = 300
