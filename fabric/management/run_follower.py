@@ -73,6 +73,9 @@ class Following:
     def look(self) -> RunView:
         """Show new events, and return the run in its present state."""
         run = run_get(self.actor, self.run_id)
+        if self.say is silent:
+            self.seq = run.last_seq
+            return run
         # The row was read first, so that its events are all in the journal by now; later ones are shown at the next
         # look.
         while self.seq < run.last_seq and (page := run_events(self.actor, self.run_id, after=self.seq, limit=PAGE)):
@@ -105,6 +108,8 @@ class Following:
     def _asks(self) -> bool:
         """Return True where the run and its child runs wait for answers alone, which ends the following."""
         items = self._open()
+        if not items:
+            return False
         on_their_way = self.answered & answers_waiting(items).keys()
         # Read again: what a run has taken in since the first look is no review any more.
         asked = [item for item in self._open() if item.id not in on_their_way]
