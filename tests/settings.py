@@ -38,4 +38,6 @@ INSTALLED_APPS += ["tests.benchmarks", "tests.chaos"]  # Their commands.
 DATABASES["default"]["ENGINE"] = "tests.sqlite_backend"
 DATABASES["default"]["TEST"] = {"NAME": str(FABRIC_DATA / "test.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # Fast; guards nothing here.
-WHITENOISE_AUTOREFRESH = True  # Each client of a test is a server of its own, which would look for all files at its start.
+WHITENOISE_AUTOREFRESH = (
+    True  # Each client of a test is a server of its own, which would look for all files at its start.
+)

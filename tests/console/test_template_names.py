@@ -20,7 +20,8 @@ def files() -> set[str]:
 
 def names_in_module(path: Path) -> Iterator[str]:
     """Yield the template names that a module writes; `*` stands for a part that it fills in."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)) if ".html" in source else ():
         if isinstance(node, ast.JoinedStr):
             name = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -104,7 +104,9 @@ def test_wait_stays_until_a_person_decides_in_another_process(installation):
     decided = installation.command("decide", item, "reject", "--message", "No.")
     assert decided.returncode == 0, decided.stderr
     # The engine there may have ended the run by the time the command looks at it.
-    goes_on = r"reject is recorded for review \w+; (the running engine continues run \S+|run \S+ has ended as aborted)\n"
+    goes_on = (
+        r"reject is recorded for review \w+; (the running engine continues run \S+|run \S+ has ended as aborted)\n"
+    )
     assert re.fullmatch(goes_on, decided.stderr), decided.stderr
     out, _ = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 1
