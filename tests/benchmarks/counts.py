@@ -28,7 +28,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import Append, Committed, Perform, PortAnswered, Taken
-from fabric.runtime.ports.journal import ClaimedRun, InboxItem
+from fabric.runtime.ports.journal import ClaimedRun, InboxItem, JournalRow
 from tests.benchmarks.throughput.answers import ANSWERS, REQUEST
 from tests.benchmarks.throughput.spec import compile_flow5
 from tests.benchmarks.turns import EARLY, LATE, Turns
@@ -111,18 +111,19 @@ class OneRun:
     """A flow5 run from its claim to its end, as one function call after another."""
 
     def __init__(self) -> None:
-        self.compiled, self.rows, self.batches = compile_flow5(), 0, 0
+        self.compiled, self.batches = compile_flow5(), 0
+        self.written: list[JournalRow] = []
 
     def drive(self) -> RunDriver:
         """Drive one run to its end, and return its driver."""
         driver, now = RunDriver(self.compiled), BEGIN
-        self.rows = self.batches = 0
-        waiting = deque(driver.step(Taken(_claimed(), "bench"), now))
+        self.written, self.batches = [], 0
+        waiting = deque(driver.step(Taken(claim_flow5(), "bench"), now))
         while waiting:
             now += 1_000
             match waiting.popleft():
                 case Append(batch):
-                    self.rows += len(batch.rows)
+                    self.written += batch.rows
                     self.batches += 1
                     waiting += driver.step(Committed(batch.new_seq), now)
                 case Perform(CallModel() as command):
@@ -131,7 +132,8 @@ class OneRun:
         return driver
 
 
-def _claimed() -> ClaimedRun:
+def claim_flow5() -> ClaimedRun:
+    """Return a new flow5 run as its worker claims it."""
     asked = RunRequested(input_id="start", request={"text": REQUEST}, deadline_at=BEGIN + DAY)
     item = InboxItem("run-1", "start", INBOX.dump_json(asked))
     return ClaimedRun(
@@ -157,7 +159,7 @@ def count_flow5() -> dict[str, int]:
         run.drive()
     with counted() as found:
         run.drive()
-    return {**_fields(found), "rows": run.rows, "batches": run.batches}
+    return {**_fields(found), "rows": len(run.written), "batches": run.batches}
 
 
 def count_turn(number: int = EARLY) -> dict[str, int]:
