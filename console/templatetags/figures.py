@@ -130,6 +130,12 @@ def share(part: int, whole: int) -> int:
 
 
 @register.filter
+def percent_of(part: int, whole: int) -> int:
+    """Return ``part`` as whole percent of ``whole``, which may be more than 100; 0 if ``whole`` is 0."""
+    return part * 100 // whole if whole > 0 else 0
+
+
+@register.filter
 def nearness(percent: int) -> str:
     """Return the tone of a meter: neutral, from 70 % on warn, from 90 % on danger."""
     return "danger" if percent >= 90 else "warn" if percent >= 70 else "neutral"

@@ -19,7 +19,7 @@ from console.site.sentences import sentence
 from console.words.notifications import NotificationRow
 from fabric.composition.models import provider_names
 from fabric.core.people.actor import Actor
-from fabric.selectors.drafts.change_requests import ChangeView, change_request_get
+from fabric.selectors.drafts.change_requests import ChangeView, change_request_get, why_not_agree
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.differences import CHANGES_MAX, spec_changes
 from fabric.selectors.fabrics.lookup import fabric_revisions, revision_get
@@ -30,7 +30,6 @@ from fabric.services.drafts.change_requests import (
     change_reject,
     change_request_open,
     change_withdraw,
-    why_not_agree,
 )
 from fabric.services.fabrics.checks import check_text
 from fabric.services.fabrics.revisions import fabric_revert

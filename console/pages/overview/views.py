@@ -7,14 +7,24 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from console.pages.overview.words import ALWAYS, TILES, headline, link_to_all, tile_address, trouble_line, trouble_words
+from console.pages.overview.words import (
+    ALWAYS,
+    TILES,
+    BoardFacts,
+    headline,
+    link_to_all,
+    tile_address,
+    trouble_line,
+    trouble_words,
+)
 from console.site.access.actors import find_actor
 from console.site.fragments import SHARED_S, fresh_part
 from console.words.drills import came_marks
@@ -23,10 +33,13 @@ from fabric.selectors.database_time import TookTooLong, time_limit
 from fabric.selectors.errors import Refused
 from fabric.selectors.overview.attention import DECIDED_DAYS, attention, review_queue
 from fabric.selectors.overview.tiles import first_steps, spend, states, workers
+from fabric.selectors.overview.waiting import WaitingForPerson, waiting_for
 from simulator.drills.selectors.drill_views import State
 from simulator.drills.selectors.standings import WRONG, WorkspaceStanding, drills_standing
+from simulator.drills.services.drill_stop import find_drill_stop
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 ANSWERED_S = 2.0
 """Seconds after which a card has failed."""
@@ -83,15 +96,35 @@ def card_answer(name: str, actor: Actor, now: int) -> CardAnswer:
         return CardAnswer(name, card.title, problem="This card could not load; see the server's log.")
 
 
-def board(actor: Actor, now: int) -> str:
-    """Return all cards and the headline as HTML. Every viewer of the workspace sees this rendering."""
+def build_board(actor: Actor, now: int) -> tuple[BoardFacts, str]:
+    """Return the facts for a headline, and all cards as HTML. Every viewer of the workspace sees this rendering."""
     answers = {name: card_answer(name, actor, now) for name in CARDS}
-    failed = [one.title for one in answers.values() if one.problem]
-    head = headline(
-        answers["attention"].found, answers["states"].found, failed, deviated=_count_deviated(answers["drills"].found)
+    facts = BoardFacts(
+        attention=answers["attention"].found,
+        states=answers["states"].found,
+        failed=[one.title for one in answers.values() if one.problem],
+        deviated=_count_deviated(answers["drills"].found),
+        stopped=find_drill_stop(actor) is not None,
     )
-    shown = {"answers": answers, "headline": head, **_board_context(answers)}
-    return render_to_string("overview/board.html", shown)
+    return facts, render_to_string("overview/board.html", {"answers": answers, **_board_context(answers)})
+
+
+def _find_waiting(actor: Actor, now: int) -> WaitingForPerson | None:
+    """Return what waits for this person; None: it could not be read."""
+    try:
+        with time_limit(ANSWERED_S):
+            return waiting_for(actor)
+    except Exception:
+        # As with a card: the headline says that this is unknown.
+        log.exception("the overview could not read what waits for its viewer")
+        return None
+
+
+def _render(board: tuple[BoardFacts, str], yours: WaitingForPerson | None) -> SafeString:
+    """Return the page's part that changes: one person's headline, and the shared cards."""
+    facts, cards = board
+    head = render_to_string("overview/head.html", {"headline": headline(facts, yours), "yours": yours})
+    return mark_safe(head + cards)  # noqa: S308 - Two templates made it.
 
 
 def _board_context(answers: Mapping[str, CardAnswer]) -> dict[str, Any]:
@@ -129,7 +162,8 @@ def _stands(found: WorkspaceStanding | None) -> dict[str, Any]:
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the page."""
     now = time.time_ns() // 1_000
-    html = _boards.fresh(find_actor(request.user), now)
+    actor = find_actor(request.user)
+    html = _render(_boards.fresh(actor, now), _waiting.fresh(actor, now))
     return render(request, "overview/page.html", {"board": html, "now_ms": now // 1_000})
 
 
@@ -139,7 +173,8 @@ def live(request: HttpRequest) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect("overview")
     now = time.time_ns() // 1_000
-    return fresh_part(request, _boards.render_shared(find_actor(request.user), now), now)
+    actor = find_actor(request.user)
+    return fresh_part(request, _render(_boards.recent(actor, now), _waiting.recent(actor, now)), now)
 
 
 @require_safe
@@ -155,30 +190,28 @@ def card(request: HttpRequest, card: str) -> HttpResponse:
     return render(request, "overview/cards/frame.html", {"answer": found, **_board_context({card: found})})
 
 
-class _Boards:
-    """The last rendering for each workspace and visible part of it, and its time (monotonic clock, seconds)."""
+class _Shared(Generic[T]):
+    """The last answer for each viewer, or for all who see the same, and its time (monotonic clock, seconds)."""
 
-    def __init__(self) -> None:
-        self._made: dict[Hashable, tuple[float, str]] = {}
+    def __init__(self, make: Callable[[Actor, int], T], key: Callable[[Actor], Hashable]) -> None:
+        self._make, self._key = make, key
+        self._made: dict[Hashable, tuple[float, T]] = {}
         self._making = threading.Lock()
 
-    def fresh(self, actor: Actor, now: int) -> str:
-        """Return a new rendering, so that a viewer sees their own act at once."""
-        html = board(actor, now)
-        self._made[_sees(actor)] = (time.monotonic(), html)
-        return html
+    def fresh(self, actor: Actor, now: int) -> T:
+        """Return a new answer, so that a viewer sees their own act at once."""
+        made = self._make(actor, now)
+        self._made[self._key(actor)] = (time.monotonic(), made)
+        return made
 
-    def render_shared(self, actor: Actor, now: int) -> str:
-        """Return a rendering at most ``SHARED_S`` old. Of many requests at once, one renders."""
+    def recent(self, actor: Actor, now: int) -> T:
+        """Return an answer at most ``SHARED_S`` old. Of many requests at once, one makes it."""
         with self._making:
-            made_at, html = self._made.get(_sees(actor), (0.0, ""))
-            if html and time.monotonic() - made_at < SHARED_S:
-                return html
+            made = self._made.get(self._key(actor))
+            if made is not None and time.monotonic() - made[0] < SHARED_S:
+                return made[1]
             return self.fresh(actor, now)
 
 
-def _sees(actor: Actor) -> Hashable:
-    return actor.workspace_id, actor.fabrics, actor.reach
-
-
-_boards = _Boards()
+_boards = _Shared(build_board, lambda actor: (actor.workspace_id, actor.fabrics, actor.reach))
+_waiting = _Shared(_find_waiting, lambda actor: (actor.workspace_id, actor.name))

@@ -17,6 +17,7 @@ from fabric.core.breaker.table import BreakerState
 from fabric.core.values.flow import TERMINAL, RunState
 from fabric.selectors.overview.attention import Attention, AttentionGroup, AttentionItem, AttentionKind
 from fabric.selectors.overview.tiles import COUNTED, TILE_OF, States, Tile
+from fabric.selectors.overview.waiting import WaitingForPerson
 
 NAMED = 3
 """Number of kinds of trouble named in the headline; further ones are counted."""
@@ -140,30 +141,66 @@ def link_to_all(kind: AttentionKind) -> Everything:
     return Everything(f"{reverse(route)}?{urlencode({'q': query})}", word)
 
 
-def headline(
-    attention: Attention | None, states: States | None, failed: Sequence[str], *, deviated: int = 0
-) -> Headline:
-    """Return the overview's headline.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardFacts:
+    """Facts of the shared cards that a headline names."""
 
-    1. ``attention`` or ``states`` None: they did not load. ``failed``: titles of the cards that did not.
-    2. ``deviated``: cells whose last drill deviated from the table. They are no trouble of a run, so the headline
-       names them only when there is no other trouble.
+    attention: Attention | None
+    """None: the list did not load."""
+    states: States | None
+    """None: the numbers did not load."""
+    failed: Sequence[str] = ()
+    """Titles of the cards that did not load."""
+    deviated: int = 0
+    """Cells whose last drill deviated from the table."""
+    stopped: bool = False
+    """True: the drill stop is pulled."""
+
+
+def headline(board: BoardFacts, yours: WaitingForPerson | None) -> Headline:
+    """Return the overview's headline for one person: what waits for them, then troubles of runs, then drills.
+
+    ``yours`` None: it could not be read.
     """
-    lede = " ".join(part for part in (_counts(states), _describe_missing(failed)) if part)
-    if attention is None:
+    failed = board.failed if yours is not None else [*board.failed, "The list of what waits for you"]
+    lede = " ".join(part for part in (_counts(board.states), _describe_missing(failed)) if part)
+    if board.attention is None:
         return Headline("Status unknown: the list did not load", lede, "danger")
-    if not attention.groups and deviated:
-        cells = "one cell" if deviated == 1 else f"{deviated:,} cells"
-        last = "its last drill" if deviated == 1 else "their last drills"
-        return Headline(f"No run needs attention, and {cells} deviated in {last}", lede, "warn")
-    if not attention.groups:
-        return Headline("Nothing is wrong", lede, "ok" if not failed else "warn")
-    parts = [trouble_words(group) for group in attention.groups[:NAMED]]
-    rest = sum(group.count for group in attention.groups[NAMED:])
+    groups = board.attention.groups
+    parts = [*(waiting_words(yours) if yours else ()), *(trouble_words(group) for group in groups[:NAMED])]
+    rest = sum(group.count for group in groups[NAMED:])
     if rest:
         parts.append("one more thing needs a look" if rest == 1 else f"{rest:,} more things need a look")
+    if not groups:
+        parts += _drill_words(board)
+    if not parts and yours is None:
+        return Headline("Status unknown: what waits for you did not load", lede, "danger")
+    if not parts:
+        return Headline("Nothing is wrong", lede, "ok" if not board.failed else "warn")
     said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return Headline(said[:1].upper() + said[1:], lede, WORDS[attention.groups[0].kind].tone)
+    return Headline(said[:1].upper() + said[1:], lede, WORDS[groups[0].kind].tone if groups else "warn")
+
+
+def waiting_words(yours: WaitingForPerson) -> list[str]:
+    """Return the acts that wait for a person as parts of the headline."""
+    parts = []
+    if count := yours.reviews.n:
+        parts.append("one review waits for you" if count == 1 else f"{yours.reviews} reviews wait for you")
+    if changes := len(yours.changes):
+        waits = "one change waits" if changes == 1 else f"{changes:,} changes wait"
+        parts.append(f"{waits} for your approval")
+    return parts
+
+
+def _drill_words(board: BoardFacts) -> list[str]:
+    """Return drills' troubles. They harm no run, so the headline names them where no run is in trouble."""
+    parts = []
+    if board.deviated:
+        cells = "one cell" if board.deviated == 1 else f"{board.deviated:,} cells"
+        parts.append(f"{cells} deviated in {'its last drill' if board.deviated == 1 else 'their last drills'}")
+    if board.stopped:
+        parts.append("drills are stopped")
+    return parts
 
 
 def trouble_words(group: AttentionGroup) -> str:
@@ -177,11 +214,11 @@ def trouble_words(group: AttentionGroup) -> str:
 def _counts(states: States | None) -> str:
     if states is None:
         return ""
-    live, ended = f"{states.live:,}", f"{states.ended_count:,}"
-    if not states.live and not states.ended_count:
-        return "No run is in progress, and none ended in the last hour."
-    runs = "1 run is" if states.live == 1 else f"{live} runs are" if states.live else "No run is"
-    return f"{runs} in progress, {ended if states.ended_count else 'none'} ended in the last hour."
+    waiting = states.tiles[Tile.WAITING].count
+    going, ended = max(0, states.live - waiting), f"{states.ended_count:,}" if states.ended_count else "none"
+    runs = "1 run is" if going == 1 else f"{going:,} runs are" if going else "No run is"
+    people = "1 waits for a person, " if waiting == 1 else f"{waiting:,} wait for people, " if waiting else ""
+    return f"{runs} in progress, {people}{'' if people else 'and '}{ended} ended in the last hour."
 
 
 def _describe_missing(failed: Sequence[str]) -> str:
@@ -259,7 +296,7 @@ def _small(item: AttentionItem) -> tuple[str, ...]:
         case AttentionKind.NEAR_DEADLINE:
             return ("less than a tenth of its time is left",)
         case AttentionKind.OVERDUE | AttentionKind.DUE_SOON:
-            return (reason, "without an answer the system rejects; it never approves")
+            return (reason,) if reason else ()
         case AttentionKind.WAITS_LONG:
             return ("every worker that is alive is busy",)
     return (reason,) if reason and reason != "finished" else ()

@@ -409,6 +409,11 @@ class RunPage:
         return "The run has not started, so nothing is counted yet."
 
     @property
+    def over_usd_micros(self) -> int:
+        """Return the spending beyond the cap: the last call may cost more than was reserved for it."""
+        return max(0, self.run.cost_usd_micros - self.cap_usd_micros)
+
+    @property
     def cost_tone(self) -> str:
         """Grey until the cap is near."""
         spent = 100 * self.run.cost_usd_micros // self.cap_usd_micros if self.cap_usd_micros else 0

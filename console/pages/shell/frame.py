@@ -31,6 +31,7 @@ from console.site.sentences import sentence
 from console.templatetags.figures import COUNT_MAX, capped_count
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right, holders
+from fabric.selectors.drafts.change_requests import changes_to_approve_count
 from fabric.selectors.errors import Refused
 from fabric.selectors.models.breakers import breakers_open_count
 from fabric.selectors.overview import frame_counts as standing
@@ -80,7 +81,15 @@ NAV: tuple[NavigationPlace, ...] = (
         "",
         "waiting or running",
     ),
-    NavigationPlace("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
+    NavigationPlace(
+        "fabrics",
+        "Fabrics",
+        "fabric",
+        ("fabrics", "fabric"),
+        changes_to_approve_count,
+        "human",
+        "changes for you to approve",
+    ),
     NavigationPlace(
         "breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"
     ),

@@ -83,5 +83,7 @@ PROVIDER_AWAY = "waits for the provider until "
 """Begins the reason of a run that only waits for an endpoint that is away. The run goes on without a person."""
 TERMINAL = ANSWERED | {RunState.FAILED, RunState.ABORTED, RunState.CANCELLED}
 """States that absorb: nothing leaves them."""
+LIVE_STATES = tuple(state for state in RunState if state not in TERMINAL)
+"""States of runs that have not ended."""
 UNMOVED = TERMINAL | {RunState.QUEUED}
 """States in which a run has nothing to do by itself."""

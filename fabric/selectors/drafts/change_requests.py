@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 
-from fabric.core.people.actor import Actor
+from fabric.core.people.actor import Actor, may
+from fabric.core.people.roles import Right, holders
 from fabric.core.texts.text import clean_text
+from fabric.core.values.flow import LIVE_STATES
 from fabric.models import ChangeRequest, Fabric, Revision, Run
 from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.drafts.lookup import DraftView
 from fabric.selectors.errors import Refused
-from fabric.selectors.overview.tiles import LIVE_STATES
 from fabric.selectors.reach import build_reach_condition, match_visible
 
 REQUESTS_MAX = 100
 ID_CHARS_MAX = 64
+AGREEING = "agree to changes of fabrics"
+"""The act in the sentence for a person without the right to it."""
 
 
 class ChangeState(StrEnum):
@@ -81,6 +84,51 @@ def change_requests(
     if waiting:
         rows = rows.filter(state=ChangeState.OPEN)
     return [_view(row) for row in rows.order_by("-opened_at", "id")[:most]]
+
+
+def why_not_agree(actor: Actor, found: ChangeView) -> str:
+    """Return the reason why this actor may not approve a change, in a sentence; empty if it may."""
+    return _why_not(actor, found.name, found.author, found.caused_by)
+
+
+def _why_not(actor: Actor, fabric: str, author: str, caused_by: tuple[str, ...]) -> str:
+    if not may(actor, Right.EDIT, fabric):
+        return f"{actor.name} may not {AGREEING}: that is for {holders(Right.EDIT)}"
+    if actor.kind != "person":
+        return f"{actor.name} is no person: a second person agrees to a change"
+    if author == actor.name:
+        return f"{actor.name} made this request and cannot approve it: another editor or owner must"
+    if behind := {author, *caused_by} & {actor.name, *actor.behind}:
+        who = ", ".join(sorted(behind))
+        return f"{who} caused {author} to make this request and cannot approve it: another editor or owner must"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeToApprove:
+    """A change that waits for a person's approval."""
+
+    id: str
+    name: str
+    """Name of the fabric."""
+    author: str
+
+
+def changes_to_approve(actor: Actor) -> list[ChangeToApprove]:
+    """Return the changes that wait for this actor's approval, the newest first. One statement."""
+    rows = _rows(actor.workspace_id).filter(build_reach_condition(actor, ChangeRequest), state=ChangeState.OPEN)
+    rows = rows.filter(Q(base_id=F("now_id")) | Q(base_id__isnull=True, now_id__isnull=True))
+    found = rows.order_by("-opened_at", "id").values_list("id", "name", "author", "caused_by")[:REQUESTS_MAX]
+    return [
+        ChangeToApprove(change_id, name, author)
+        for change_id, name, author, caused_by in found
+        if not _why_not(actor, name, author, list_names(caused_by))
+    ]
+
+
+def changes_to_approve_count(actor: Actor, most: int) -> int:
+    """Return the number of changes that wait for this actor's approval, at most ``most``. One statement."""
+    return min(most, len(changes_to_approve(actor)))
 
 
 def requests_open(actor: Actor) -> Counter[str]:

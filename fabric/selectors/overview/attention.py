@@ -13,9 +13,11 @@ from typing import Any
 
 from django.db.models import F, Model, QuerySet
 
+from fabric.core.events.decisions import CapRaised
+from fabric.core.events.envelope import from_row
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
-from fabric.models import Notification, Review, Run
+from fabric.models import Event, Notification, Review, Run
 from fabric.models.reviews import OPEN
 from fabric.models.runs.run import ASKED_FOR, BAD
 from fabric.selectors.contents import line_for, may_read, title_for
@@ -24,6 +26,7 @@ from fabric.selectors.models.breakers import BreakerView, breakers_open
 from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview.tiles import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 from fabric.selectors.reach import match_visible
+from fabric.selectors.stored_events import read_events
 
 SHOWN = 4
 """Largest number of named items of a kind; the rest is counted."""
@@ -239,6 +242,8 @@ def _list_near_limits(actor: Actor, now: int) -> dict[AttentionKind, list[Attent
         named = {"run_id": run_id, "title": title, "fabric_name": fabric_name, "state": RunState.RUNNING.value}
         cap = run_cap(revision_id)
         if cap and 100 * cost >= NEAR_CEILING * cap:
+            cap = _find_raised_cap(run_id) or cap
+        if cap and 100 * cost >= NEAR_CEILING * cap:
             item = AttentionItem(kind=AttentionKind.NEAR_CEILING, **named, observed=cost, limit=cap)
             ceiling.append((-cost * 1_000 // cap, item))
         left = deadline_at - now
@@ -246,6 +251,17 @@ def _list_near_limits(actor: Actor, now: int) -> dict[AttentionKind, list[Attent
             deadline.append((left, AttentionItem(kind=AttentionKind.NEAR_DEADLINE, **named, at=deadline_at)))
     nearest = {AttentionKind.NEAR_CEILING: ceiling, AttentionKind.NEAR_DEADLINE: deadline}
     return {kind: [item for _, item in sorted(found, key=lambda pair: pair[0])] for kind, found in nearest.items()}
+
+
+def _find_raised_cap(run_id: str) -> int:
+    """Return the cap that a person gave a run last; 0: its fabric's is in force."""
+    events = read_events(Event.objects.filter(run_id=run_id), kinds=(CapRaised.kind,), newest=True, page=1)
+    found = next(events, None)
+    if found is None:
+        return 0
+    fact = from_row(found.seq, found.kind, found.version, found.header).fact
+    assert isinstance(fact, CapRaised)
+    return fact.cap_usd_micros
 
 
 # -- reviews ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from enum import StrEnum
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 
 from fabric.core.people.actor import Actor
-from fabric.core.values.flow import TERMINAL, RunState
+from fabric.core.values.flow import LIVE_STATES, TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Run
 from fabric.models.runs.run import ASKED_FOR, LIVE
 from fabric.selectors.fabrics.lookup import FIRST_FABRIC, is_scripted, run_cap
@@ -114,7 +114,6 @@ class States:
         return sum(tile.count for tile in self.tiles.values()) - self.live
 
 
-LIVE_STATES = tuple(state for state in RunState if state not in TERMINAL)
 LIVE_ONCE = tuple({TILE_OF[state]: state for state in LIVE_STATES}.values())
 """One live state for each tile that counts live runs."""
 

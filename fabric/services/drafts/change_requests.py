@@ -17,11 +17,17 @@ from django.db import IntegrityError, transaction
 
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor, may
-from fabric.core.people.roles import Right, holders
+from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
 from fabric.runtime.ports.batch_parts import names_text
-from fabric.selectors.drafts.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.selectors.drafts.change_requests import (
+    AGREEING,
+    ChangeState,
+    ChangeView,
+    change_request_get,
+    why_not_agree,
+)
 from fabric.selectors.reach import match_visible
 from fabric.selectors.reviews.history import DIGEST_CHARS_MIN, names
 from fabric.services.actors import actor_named
@@ -42,7 +48,6 @@ from fabric.services.rights import right_wanted
 
 MESSAGE_CHARS_MAX = 4_000
 _ASKING = "ask for a change of a fabric"
-_AGREEING = "agree to changes of fabrics"
 DONE = {
     ChangeState.PUBLISHED: "was agreed to",
     ChangeState.REJECTED: "was rejected",
@@ -163,27 +168,13 @@ def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
     return _end_request(actor, found, ChangeState.WITHDRAWN, Act.CHANGE_WITHDRAWN, "")
 
 
-def why_not_agree(actor: Actor, found: ChangeView) -> str:
-    """Return the reason why this actor may not approve a change, in a sentence; empty if it may."""
-    if not may(actor, Right.EDIT, found.name):
-        return f"{actor.name} may not {_AGREEING}: that is for {holders(Right.EDIT)}"
-    if actor.kind != "person":
-        return f"{actor.name} is no person: a second person agrees to a change"
-    if found.author == actor.name:
-        return f"{actor.name} made this request and cannot approve it: another editor or owner must"
-    if behind := {found.author, *found.caused_by} & {actor.name, *actor.behind}:
-        who = ", ".join(sorted(behind))
-        return f"{who} caused {found.author} to make this request and cannot approve it: another editor or owner must"
-    return ""
-
-
 # -- the row -----------------------------------------------------------------------------------------------------------
 
 
 def _find_open_change(actor: Actor, request_id: str, *, stale: bool = False) -> ChangeView:
-    right_wanted(actor, Right.EDIT, _AGREEING, anywhere=True)
+    right_wanted(actor, Right.EDIT, AGREEING, anywhere=True)
     found = change_request_get(actor, request_id)
-    right_wanted(actor.place_at(found.name), Right.EDIT, _AGREEING)
+    right_wanted(actor.place_at(found.name), Right.EDIT, AGREEING)
     if why := why_not_agree(actor, found):
         raise Refused(why, code="forbidden", field="actor")
     _check_open(found, stale=stale)

@@ -7,9 +7,11 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
 from console.pages.overview import views as overview
 from console.pages.overview.views import CARDS, card_answer
@@ -19,6 +21,7 @@ from console.pages.overview.words import (
     NAMED,
     TILES,
     WORDS,
+    BoardFacts,
     headline,
     link_to_all,
     tile_address,
@@ -27,13 +30,18 @@ from console.pages.overview.words import (
 from console.templatetags.figures import usd
 from fabric.core.values.flow import TERMINAL, RunState
 from fabric.models import Fabric, Incarnation, Review, Revision, Run
+from fabric.selectors.drafts.change_requests import ChangeToApprove
 from fabric.selectors.fabrics.lookup import is_scripted, run_cap
 from fabric.selectors.overview.attention import Attention, AttentionGroup, AttentionItem, AttentionKind
 from fabric.selectors.overview.tiles import TILE_OF, States, Tile, TileCount
+from fabric.selectors.overview.waiting import WaitingForPerson
+from fabric.selectors.reviews.queue import ReviewCount
+from fabric.services.actors import login_link_create
 from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.services.drills import drill_ask
 from tests.console.pages.runs.test_views import HOSTILE, queued
 from tests.fabric.services.world import ran
+from tests.people import member
 
 SCRIPT = {"HX-Request": "true"}
 
@@ -42,6 +50,7 @@ SCRIPT = {"HX-Request": "true"}
 def _nothing_shared():
     """One rendering a second is shared; a test begins without one."""
     overview._boards._made.clear()
+    overview._waiting._made.clear()
 
 
 @pytest.fixture
@@ -68,7 +77,19 @@ def group(kind: AttentionKind, count: int = 1, *, capped: bool = False) -> Atten
     return AttentionGroup(kind, count, capped, (AttentionItem(kind=kind),))
 
 
+def waits(reviews: int, changes: int = 0, *, more: bool = False) -> WaitingForPerson:
+    one = ChangeToApprove("1", "f", "ann")
+    return WaitingForPerson(ReviewCount(reviews, more), (one,) * changes)
+
+
+NOTHING = waits(0)
 CALM = States({tile: TileCount(tile=tile, count=0) for tile in Tile}, False)
+
+
+def board(*groups: AttentionGroup, **more: Any) -> BoardFacts:
+    return BoardFacts(attention=Attention(groups), states=CALM, **more)
+
+
 SENTENCES = {
     "calm": ((), "Nothing is wrong", "ok"),
     "one": ((group(AttentionKind.OVERDUE),), "One review is overdue", "danger"),
@@ -96,24 +117,48 @@ SENTENCES = {
 @pytest.mark.parametrize("case", SENTENCES)
 def test_the_sentence(case):
     groups, sentence, tone = SENTENCES[case]
-    found = headline(Attention(groups), CALM, [])
+    found = headline(board(*groups), NOTHING)
     assert (found.sentence, found.tone) == (sentence, tone)
 
 
-def test_a_cell_that_deviated_is_named_where_no_run_is_in_trouble():
-    one, two = (headline(Attention(()), CALM, [], deviated=many) for many in (1, 2))
-    assert (one.sentence, one.tone) == ("No run needs attention, and one cell deviated in its last drill", "warn")
-    assert two.sentence == "No run needs attention, and 2 cells deviated in their last drills"
-    assert (
-        headline(Attention((group(AttentionKind.OVERDUE),)), CALM, [], deviated=2).sentence == "One review is overdue"
-    )
+def test_troubles_of_drills_are_named_where_no_run_is_in_trouble():
+    one, two = (headline(board(deviated=many), NOTHING) for many in (1, 2))
+    assert (one.sentence, one.tone) == ("One cell deviated in its last drill", "warn")
+    assert two.sentence == "2 cells deviated in their last drills"
+    assert headline(board(stopped=True), NOTHING).sentence == "Drills are stopped"
+    overdue = board(group(AttentionKind.OVERDUE), deviated=2, stopped=True)
+    assert headline(overdue, NOTHING).sentence == "One review is overdue"
+
+
+WAITING = {
+    "one review": (waits(1), (), "One review waits for you", "warn"),
+    "many reviews": (waits(2_000, more=True), (), "2000+ reviews wait for you", "warn"),
+    "a change": (waits(0, 1), (), "One change waits for your approval", "warn"),
+    "all": (
+        waits(31, 2),
+        (group(AttentionKind.BREAKER),),
+        "31 reviews wait for you, 2 changes wait for your approval and one circuit breaker is blocking calls",
+        "warn",
+    ),
+    "beside a failure": (waits(1), (group(AttentionKind.FAILED),), "One review waits for you and one run failed in the last 24 hours", "danger"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WAITING)
+def test_what_waits_for_its_viewer_comes_first(case):
+    yours, groups, sentence, tone = WAITING[case]
+    found = headline(board(*groups), yours)
+    assert (found.sentence, found.tone) == (sentence, tone)
 
 
 def test_what_is_not_known_is_never_said_to_be_well():
-    found = headline(None, CALM, ["Needs attention"])
+    found = headline(BoardFacts(attention=None, states=CALM, failed=["Needs attention"]), NOTHING)
     assert found.sentence.startswith("Status unknown")
     assert found.tone == "danger"
-    found = headline(Attention(()), None, ["Runs by state"])
+    found = headline(board(), None)
+    assert (found.sentence, found.tone) == ("Status unknown: what waits for you did not load", "danger")
+    assert "The list of what waits for you did not load" in found.lede
+    found = headline(BoardFacts(attention=Attention(()), states=None, failed=["Runs by state"]), NOTHING)
     assert (found.sentence, found.tone) == ("Nothing is wrong", "warn")
     assert "Runs by state did not load" in found.lede
 
@@ -166,7 +211,7 @@ def test_a_run_is_counted_and_what_it_cost_too(browser, actor, small, worker):
     run = ran(actor, small)
     assert run.state == "completed"
     page = text(browser.get("/"))
-    assert "No run is in progress, 1 ended in the last hour." in page
+    assert "No run is in progress, and 1 ended in the last hour." in page
     assert 'href="/fabrics/small"' in page
     assert f"{usd(run.cost_usd_micros)} in the last hour" in page
 
@@ -195,6 +240,18 @@ def test_no_worker_is_alive(browser, actor, small):
     page = text(browser.get("/"))
     assert "No worker is alive and 1 run waits for one." in page
     assert "None alive" in page
+
+
+def test_a_review_is_named_to_who_may_answer_it_alone(browser, actor, doubtful, worker):
+    ran(actor, doubtful)
+    page = text(browser.get("/"))
+    assert "One review waits for you" in page
+    assert 'href="/reviews">Decide' in page
+    client = Client(HTTP_HOST="127.0.0.1")
+    client.post("/login/link", {"token": login_link_create(member("vera", "viewer"))})
+    said = text(client.get("/"))
+    assert "waits for you" not in said
+    assert "1 waits for a person" in said
 
 
 def test_how_fast_people_decide_is_said(browser, actor, doubtful, worker):

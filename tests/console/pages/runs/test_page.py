@@ -53,6 +53,17 @@ def shown(browser, run_id: str, query: str = "") -> str:
 # -- the header ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("spent", "tells"),
+    [(250_000, "25 % of $1.0000 · $0.9999 left"), (1_502_961, '150 % of $1.0000 · <b class="over">$0.502961 over</b>')],
+)
+def test_the_header_says_how_much_is_left_or_by_how_much_the_cap_is_passed(browser, journaled, spent, tells):
+    run_id = journaled(fanned_out().ask(WORKER, 1, "reader"))
+    Run.objects.filter(id=run_id).update(cost_usd_micros=spent)
+    head = shown(browser, run_id).partition('id="panel-ask"')[0]
+    assert tells in head
+
+
 def test_the_header_says_what_it_is_and_where_it_stands(browser, journaled):
     run_id = journaled(fanned_out().ask(WORKER, 1, "reader").wait(30).tell(ev.OwnershipTaken(fence=2, incarnation="w")))
     head = shown(browser, run_id).partition('id="panel-ask"')[0]
@@ -342,7 +353,7 @@ def test_a_page_asks_as_much_of_the_database_whatever_the_run(browser, actor, sm
             browser.get(f"/runs/{run_id}")
         counted.append(len(asked))
     assert abs(counted[1] - counted[0]) <= 2
-    assert max(counted) <= 30
+    assert max(counted) <= 31
 
 
 # -- live ------------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def test_the_frame_costs_few_queries(browser, actor, small, django_assert_max_nu
     frame = Frame(RequestFactory().get("/"))
     frame.request.user = User.objects.get()
     frame.request.resolver_match = None
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         assert frame.drills.drill_stop is None
         assert len(frame.links) == len(NAV)
         assert frame.workspace == "default"

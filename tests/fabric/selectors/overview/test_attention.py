@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from fabric.core.events.decisions import CapRaised
+from fabric.models import Run
 from fabric.selectors.models.breakers import list_breaker_views
 from fabric.selectors.overview import attention as module
 from fabric.selectors.overview.attention import AttentionKind, attention, review_queue
+from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.selectors.models.breaker_rows import STOPPED, change, guarded
 from tests.fabric.selectors.overview.test_tiles import plans_of
 from tests.fabric.selectors.rows import MINUTE, NOW, review_row, run_row, worker_row
@@ -180,3 +183,17 @@ def test_only_so_many_decisions_are_read(actor, small, monkeypatch):
         decided(actor, small, number, number + 1, asked=asked)
     found = review_queue(actor, NOW)
     assert (found.decided, found.median_us) == (2, int(2.5 * MINUTE))
+
+
+def test_a_run_with_a_raised_cap_is_compared_with_that_cap(actor, small):
+    worker_row()
+    run = run_row(actor, small, "running", cost_usd_micros=900_000)
+    assert kinds(actor) == [AttentionKind.NEAR_CEILING]
+    raised = CapRaised(cap_usd_micros=2_000_000, before_usd_micros=1_000_000, actor="ann", review_id="r")
+    write(run.id, Teller().tell(raised).events)
+    facts = {"state": "running", "created_at": run.created_at, "deadline_at": run.deadline_at}
+    Run.objects.filter(id=run.id).update(cost_usd_micros=900_000, **facts)
+    assert kinds(actor) == []
+    Run.objects.filter(id=run.id).update(cost_usd_micros=1_700_000)
+    (group,) = attention(actor, NOW).groups
+    assert (group.items[0].observed, group.items[0].limit) == (1_700_000, 2_000_000)

@@ -1,6 +1,6 @@
 """Counts the processor's instructions of one flow5 run in the pure core, under valgrind's callgrind.
 
-``python -m tests.benchmarks.instructions`` prints two numbers: to drive a run to its end, and to load it again from
+``python -m tests.benchmarks.instructions.count`` prints two numbers: to drive a run to its end, and to load it again from
 its journal. The count is the same however busy the machine is; another machine or Python has another one. Both
 processes start alike, and one works more often: the difference is the work alone.
 """
@@ -36,7 +36,7 @@ def _run(work: str, times: int) -> int:
     if valgrind is None:
         raise RuntimeError("valgrind is not installed: install Debian's package valgrind")
     command = [valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
-    command += ["-m", "tests.benchmarks.instructions", work, str(times)]
+    command += ["-m", "tests.benchmarks.instructions.count", work, str(times)]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=ROOT)
     found = TOTAL.search(done.stderr)

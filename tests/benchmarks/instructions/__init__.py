@@ -1,0 +1,1 @@
+"""Instructions of the pure core, counted by callgrind."""
