@@ -86,6 +86,12 @@ TILES: Mapping[Tile, tuple[str, str, str]] = {
 }
 """Word, tone and icon of each tile; total over ``Tile``."""
 
+RESTING = (
+    (Tile.WAITING, "1 waits for a person", "wait for people"),
+    (Tile.PAUSED, "1 is paused", "are paused"),
+    (Tile.QUARANTINED, "1 is quarantined", "are quarantined"),
+)
+"""Tiles of live runs that a worker cannot take further, with the words of the lede."""
 ALWAYS = frozenset({Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.COMPLETED, Tile.RECOVERED, Tile.ENDED_BADLY})
 """Tiles that appear even when they count nothing; the others appear when they are needed."""
 
@@ -214,11 +220,12 @@ def trouble_words(group: AttentionGroup) -> str:
 def _counts(states: States | None) -> str:
     if states is None:
         return ""
-    waiting = states.tiles[Tile.WAITING].count
-    going, ended = max(0, states.live - waiting), f"{states.ended_count:,}" if states.ended_count else "none"
-    runs = "1 run is" if going == 1 else f"{going:,} runs are" if going else "No run is"
-    people = "1 waits for a person, " if waiting == 1 else f"{waiting:,} wait for people, " if waiting else ""
-    return f"{runs} in progress, {people}{'' if people else 'and '}{ended} ended in the last hour."
+    resting = [(states.tiles[tile].count, one, many) for tile, one, many in RESTING]
+    going = max(0, states.live - sum(count for count, *_ in resting))
+    parts = [f"{'1 run is' if going == 1 else f'{going:,} runs are' if going else 'No run is'} in progress"]
+    parts += [one if count == 1 else f"{count:,} {many}" for count, one, many in resting if count]
+    ended = f"{states.ended_count:,}" if states.ended_count else "none"
+    return f"{', '.join(parts)} and {ended} ended in the last hour."
 
 
 def _describe_missing(failed: Sequence[str]) -> str:

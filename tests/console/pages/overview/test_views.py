@@ -207,11 +207,27 @@ def test_without_a_sample_the_first_step_says_what_to_do(browser, worker):
     assert "manage.py fabric publish fabric/samples/research-desk.yaml" in text(browser.get("/"))
 
 
+def test_the_lede_counts_each_live_run_once():
+    tiles = dict(CALM.tiles)
+    for tile, count in {
+        Tile.RUNNING: 2,
+        Tile.WAITING: 19,
+        Tile.PAUSED: 1,
+        Tile.QUARANTINED: 1,
+        Tile.COMPLETED: 3,
+    }.items():
+        tiles[tile] = TileCount(tile=tile, count=count)
+    found = headline(BoardFacts(attention=Attention(()), states=States(tiles, False)), NOTHING)
+    assert found.lede == (
+        "2 runs are in progress, 19 wait for people, 1 is paused, 1 is quarantined and 3 ended in the last hour."
+    )
+
+
 def test_a_run_is_counted_and_what_it_cost_too(browser, actor, small, worker):
     run = ran(actor, small)
     assert run.state == "completed"
     page = text(browser.get("/"))
-    assert "No run is in progress, and 1 ended in the last hour." in page
+    assert "No run is in progress and 1 ended in the last hour." in page
     assert 'href="/fabrics/small"' in page
     assert f"{usd(run.cost_usd_micros)} in the last hour" in page
 
