@@ -288,7 +288,7 @@ def test_a_level_is_looked_at_once_those_before_it_hold():
         ("gates.oracle.2", {"answer": as_json({"status": 200, "text": "none"})}, "error", "could not be evaluated"),
         ("gates.oracle.2", {"answer": as_json({"status": 404, "text": "none"})}, "fails", "no answer: HTTP 404"),
         ("gates.oracle.3", {"verdict": verdict(accept=False, findings=["No."])}, "fails", "findings.0: No."),
-        ("gates.oracle.3", {"verdict": verdict(score=0.4)}, "fails", "A person is asked: the score is 0.40"),
+        ("gates.oracle.3", {"verdict": verdict(score=0.4)}, "fails", "It needs a review: the score is 0.40"),
         ("gates.oracle.3", {"verdict": verdict()}, "passes", "Without a score there is no confidence check."),
     ],
 )
