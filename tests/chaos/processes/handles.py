@@ -43,7 +43,8 @@ class Talking:
         with log.open("ab") as said, its:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
-                env={**environment, "PYTHONPATH": str(root)},
+                # A checkout of before has its own product; what it lacks of the tests is this one's.
+                env={**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(root), str(ROOT))))},
                 cwd=root,
                 stdin=its.fileno(),
                 stdout=subprocess.PIPE,
