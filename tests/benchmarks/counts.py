@@ -23,12 +23,13 @@ from typing import Any
 import msgspec
 
 from fabric.core.events.commands import CallModel
+from fabric.core.events.envelope import JournalRow
 from fabric.core.events.inputs import INBOX, ModelReplied, RunRequested
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.runtime.driver import RunDriver
 from fabric.runtime.happenings import Append, Committed, Perform, PortAnswered, Taken
-from fabric.runtime.ports.journal import ClaimedRun, InboxItem, JournalRow
+from fabric.runtime.ports.journal import ClaimedRun, InboxItem
 from tests.benchmarks.throughput.answers import ANSWERS, REQUEST
 from tests.benchmarks.throughput.spec import compile_flow5
 from tests.benchmarks.turns import EARLY, LATE, Turns
