@@ -25,6 +25,7 @@ from fabric.selectors.reach import match_visible
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.runs.names import split_draft_name
 from simulator.drills.selectors.drill_views import BatchView, CellView, Coverage, DrillView, State, cell_digests
+from simulator.scenarios.play.verdicts import deviate, split_reason
 from simulator.scenarios.promises.digests import Cell
 
 LIST_MAX = 100
@@ -235,7 +236,9 @@ def mask_drill(seen: DrillView, *, reads: bool) -> DrillView:
         body["steady"] = {part: _mask_probes(probes) for part, probes in steady.items()}
     if body.get("aborted"):
         body["aborted"] = UNREAD_LINE
-    return replace(seen, body=body, why=line_for(seen.why, reads=False), parameters={})
+    kind, detail = split_reason(seen.why)
+    why = line_for(detail, reads=False)
+    return replace(seen, body=body, why=deviate(kind, why)[1] if kind else why, parameters={})
 
 
 def _mask_story(run: JSON) -> JSON:

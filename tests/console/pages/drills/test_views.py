@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
 import pytest
 
+from console.site.sentences import sentence
 from console.words.drills import CELLS, ENDED, LINES, STRIKES, align_chains
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
@@ -15,6 +17,7 @@ from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.models.tables import Drill, Status
 from simulator.drills.selectors.drill_views import State
 from simulator.drills.services.drills import drill_ask
+from simulator.scenarios.play.verdicts import HEADLINES, Deviation, deviate
 from tests.fabric.services.world import SMALL
 from tests.people import member, signed_in
 
@@ -275,6 +278,28 @@ def test_a_drill_that_deviated_says_where(browser, actor, small):
     assert "equipped with a planner" in shown
     assert 'href="/fabrics/small/r1?tab=table#cell-provider_failure-batch"' in page.content.decode()
     assert page.content.decode().count('<tr class="dev">') == 1
+
+
+@pytest.mark.parametrize("kind", Deviation)
+def test_a_deviation_without_a_differing_line_has_the_headline_of_its_reason(browser, actor, small, kind):
+    same = {"seq": 5, "expected": "provider_failure: retry", "observed": "provider_failure: retry"}
+    _, why = deviate(kind, "it names unsafe output")
+    (found,) = drilled(actor, "deviated", [ONE], why=why, body=json.dumps({"lines": [same]}))
+    shown = text(browser.get(f"{PAGE}/{found}"))
+    assert f"{sentence(HEADLINES[kind])} It names unsafe output." in shown
+    assert shown.lower().count(HEADLINES[kind]) == 1
+    assert ("steady-state" in shown) == (kind is Deviation.STEADY)
+    for form in ("html", "junit"):
+        assert HEADLINES[kind] in unescape(browser.get(f"{PAGE}/{found}/report/{form}").content.decode()).lower(), form
+
+
+def test_a_deviation_from_before_the_headlines_claims_no_check(browser, actor, small):
+    same = {"seq": 5, "expected": "provider_failure: retry", "observed": "provider_failure: retry"}
+    told = {"why": "it names the row unsafe output", "body": json.dumps({"lines": [same]})}
+    (found,) = drilled(actor, "deviated", [ONE], **told)
+    shown = text(browser.get(f"{PAGE}/{found}"))
+    assert "The run broke a promise. It names the row unsafe output." in shown
+    assert "steady-state" not in shown
 
 
 def test_one_that_failed_says_what_stood_in_the_way(browser, actor, small):
