@@ -67,8 +67,8 @@ class CellLine:
     """Stage whose retry layers or graph rules are included; empty if the ladder does not depend on the stage."""
     address: str
     """Address of the last or current drill; empty if the cell was never drilled."""
-    before: int
-    """Revision of a stale verdict, if it is an earlier one; else 0."""
+    drilled: str
+    """Revision or draft that the verdict is about, unless it is the published revision; else empty."""
 
     @property
     def anchor(self) -> str:
@@ -323,15 +323,22 @@ def _line(seen: Coverage, one: CellView, found: Ladders) -> CellLine:
     stage = met_in(seen.page.spec, one.failure)
     rungs, layered = ladder_in(found, one.failure, one.tier, stage)
     shown = one.now or one.last
-    before = one.last.number if one.state is State.STALE and one.last else 0
     return CellLine(
         view=one,
         mark=cell_mark(one.state),
         rungs=rungs,
         met_in=stage.replace("_", "-") if layered else "",
         address=reverse("drill", args=[shown.id]) if shown else "",
-        before=before if before != seen.fabric.number else 0,
+        drilled=_name_drilled(seen, one),
     )
+
+
+def _name_drilled(seen: Coverage, one: CellView) -> str:
+    if one.last is None:
+        return ""
+    if one.last.author:
+        return "draft"
+    return f"r{one.last.number}" if one.state is State.STALE and one.last.number != seen.fabric.number else ""
 
 
 SHOWN = 10
