@@ -55,7 +55,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
     page = visitor.page
     page.get_by_text("No cell has a drill yet").wait_for()
     page.keyboard.press("R")
-    page.get_by_text("24 cells are drilled in simulated time.").wait_for()
+    page.get_by_text("24 cells are being drilled in simulated time.").wait_for()
     page.evaluate("window.sameDocument = true")
     page.wait_for_function(
         "selector => !document.querySelector(selector) && !document.querySelector('[data-v=never]')", arg=OPEN
@@ -77,7 +77,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
 def test_without_a_script_they_are_asked_for_and_shown_by_loading_again(visit, installation):
     page = visit("/drills?fabric=document-review", java_script_enabled=False).page
     page.get_by_role("button", name="Drill unsafe output, high-stakes regulated").click()
-    page.get_by_text("One cell is drilled in simulated time.").wait_for()
+    page.get_by_text("One cell is being drilled in simulated time.").wait_for()
     while page.locator(OPEN).count():
         page.locator("#live").click()
     page.locator("#cell-unsafe_output-high_stakes a").wait_for()
