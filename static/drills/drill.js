@@ -69,9 +69,9 @@ function copy(button) {
 }
 
 // The link opens the page with the text; with a clipboard, one click copies it and stays here.
-async function copyFrom(link) {
+async function copyFile(link) {
   try {
-    const answer = await fetch(link.dataset.copyFrom);
+    const answer = await fetch(link.dataset.copyFile);
     if (!answer.ok) throw new Error(answer.statusText);
     await navigator.clipboard.writeText(await answer.text());
     link.querySelector("span").textContent = "Copied";
@@ -81,10 +81,10 @@ async function copyFrom(link) {
 }
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("[data-copy-from]");
+  const link = event.target.closest?.("[data-copy-file]");
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
-    return copyFrom(link);
+    return copyFile(link);
   }
   const button = event.target.closest?.("[data-copy]");
   if (button) return copy(button);
