@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
+
 
 def sentence(message: str) -> str:
-    """Return a service's message with a capital and an end."""
-    text = message[:1].upper() + message[1:]
+    """Return a service's message with a capital and an end. An address at its begin stays as it is."""
+    text = message if ADDRESS.match(message) else message[:1].upper() + message[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."

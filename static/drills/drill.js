@@ -21,6 +21,8 @@ function show() {
   if (!button) return;
   button.setAttribute("aria-pressed", String(playing));
   button.querySelector("span").textContent = playing ? "Pause" : "Play";
+  const use = button.querySelector("use");
+  use.setAttribute("href", use.getAttribute("href").replace(/#.*/, playing ? "#i-pause" : "#i-play"));
 }
 
 function stop() {
@@ -66,7 +68,24 @@ function copy(button) {
   done.then(() => said("Copied"), () => said("Not copied: the browser did not allow it"));
 }
 
+// The link opens the page with the text; with a clipboard, one click copies it and stays here.
+async function copyFile(link) {
+  try {
+    const answer = await fetch(link.dataset.copyFile);
+    if (!answer.ok) throw new Error(answer.statusText);
+    await navigator.clipboard.writeText(await answer.text());
+    link.querySelector("span").textContent = "Copied";
+  } catch {
+    location.assign(link.href);
+  }
+}
+
 document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("[data-copy-file]");
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    return copyFile(link);
+  }
   const button = event.target.closest?.("[data-copy]");
   if (button) return copy(button);
   for (const menu of document.querySelectorAll(".menu-of[open]")) if (!menu.contains(event.target)) menu.open = false;

@@ -1,4 +1,5 @@
 // A board (the overview, the breakers) polls once a second. Unchanged answers leave the page alone; the badge shows failed ones.
+// With data-framed, what changes on the board also changes banner and counts of the frame, which is then asked at once.
 import { heard, look, paused } from "../shell/badge.js";
 
 const SPEAK_MS = 5000;
@@ -42,6 +43,7 @@ board.addEventListener("htmx:after:request", own((event, ctx) => {
   badge().dataset.at = at;
   look(badge(), "live");
   if (ctx.text === shown) event.preventDefault();
+  else if ("framed" in board.dataset) document.getElementById("frame")?.dispatchEvent(new Event("changed"));
   shown = ctx.text;
 }));
 

@@ -15,7 +15,7 @@ from fabric.selectors.fabrics.lookup import revision_get, revision_spec
 from fabric.services.fabrics.yaml.document import fabric_dump
 from simulator.drills.library.selectors import scenario_source
 from simulator.drills.reports.drills import Report, batch_report, coverage_report, drill_report
-from simulator.drills.reports.pytest_case import write_pytest
+from simulator.drills.reports.pytest_case import how_to_run, name_file, write_pytest
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.drills import batch_get, coverage, drill_get
 
@@ -33,8 +33,7 @@ def pytest_report(actor: Actor, seen: DrillView) -> Report:
     # A drill's revision is its workspace's, or a drilled draft of one of its members.
     spec = revision_spec(seen.revision_id) if seen.author else revision_get(actor, seen.fabric, seen.number).spec
     text = write_pytest(seen, fabric_dump(spec))
-    what = (seen.scenario or str(seen.failure)).replace("-", "_")
-    return Report(text, PYTHON, f"test_{what}_{seen.tier}.py")
+    return Report(text, PYTHON, name_file(seen))
 
 
 def download_report(report: Report) -> HttpResponse:
@@ -52,7 +51,7 @@ def show_pytest(request: HttpRequest, drill_id: str) -> HttpResponse:
     made = pytest_report(actor, seen)
     if request.GET.get("form") == "file":
         return download_report(made)
-    shown = {"one": seen, "title": cell_words(seen), "text": made.text, "name": made.name}
+    shown = {"one": seen, "title": cell_words(seen), "text": made.text, "name": made.name, "command": how_to_run(seen)}
     return render(request, "drills/pytest.html", shown)
 
 

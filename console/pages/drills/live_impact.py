@@ -229,4 +229,4 @@ def describe_request(asked: DrillsAsked, mode: str) -> str:
     """Return a sentence or two about the requested drills."""
     count, left = len(asked.drills), asked.left_out
     rest = f" {left} that wait{'s' if left == 1 else ''} or run already left out." if left else ""
-    return f"{'One cell is' if count == 1 else f'{count} cells are'} drilled {WHERE[mode]}.{rest}"
+    return f"{'One cell is' if count == 1 else f'{count} cells are'} being drilled {WHERE[mode]}.{rest}"

@@ -25,6 +25,7 @@ from console.pages.drills.timeline import find_picture
 from console.site.access.actors import find_actor
 from console.site.access.fabric_roles import actor_on
 from console.site.fragments import fresh_part
+from console.site.sentences import sentence
 from console.templatetags.marks import EVENT_ICONS
 from console.words.decision_table import cell_anchor
 from console.words.drills import STRIKES, DrillMark, cell_words, drill_mark
@@ -44,6 +45,7 @@ from simulator.drills.selectors.drill_views import DrillView, State
 from simulator.drills.selectors.drills import drill_get, drills_recent
 from simulator.drills.services.drill_stop import find_drill_stop
 from simulator.drills.services.drills import SEED_MAX
+from simulator.scenarios.play.verdicts import HEADLINES, split_reason
 from simulator.scenarios.stories.evidence import exactly, seconds
 
 OTHERS = 20
@@ -87,6 +89,7 @@ def drill_context(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]
     table = "" if seen.author else f"{reverse('fabric-revision', args=[seen.fabric, seen.number])}?tab=table"
     run = _run(actor, seen)
     watch = build_watch(seen, at, run)
+    kind, detail = split_reason(seen.why)
     return {
         **watch,
         "reads": may_read(actor, seen.fabric),
@@ -94,6 +97,7 @@ def drill_context(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]
         "title": cell_words(seen),
         "strikes": STRIKES[seen.failure] if seen.failure and not seen.scenario else "",
         "verdict": verdict_words(seen, watch["lines"]),
+        "why": detail if kind else seen.why,
         "fresh": drill_fresh(
             seen, published.revision_id if published else seen.revision_id, scenario_source(actor, seen.scenario)
         ),
@@ -138,7 +142,7 @@ def _filter_like(seen: DrillView) -> dict[str, Any]:
 
 def verdict_words(seen: DrillView, lines: Sequence[DrillLine]) -> tuple[DrillMark, str]:
     """Return the verdict in one sentence, with its mark."""
-    tone, icon, said = _verdicts(lines).get(seen.verdict, ("", "", ""))
+    tone, icon, said = _verdicts(seen, lines).get(seen.verdict, ("", "", ""))
     if said:
         return DrillMark("", tone, icon), said
     words = {
@@ -156,10 +160,10 @@ def _describe_abort(seen: DrillView) -> str:
     return f"{seen.stopped_by or 'A person'} stopped it before a verdict."
 
 
-def _verdicts(lines: Sequence[DrillLine]) -> dict[str, tuple[str, str, str]]:
+def _verdicts(seen: DrillView, lines: Sequence[DrillLine]) -> dict[str, tuple[str, str, str]]:
     return {
         State.PASS: ("ok", "okc", "The run followed the table, step by step."),
-        State.DEVIATED: ("danger", "alert", _describe_deviation(lines)),
+        State.DEVIATED: ("danger", "alert", _describe_deviation(seen.why, lines)),
         State.UNKNOWN: (
             "neutral",
             "unknown",
@@ -169,13 +173,14 @@ def _verdicts(lines: Sequence[DrillLine]) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def _describe_deviation(lines: Sequence[DrillLine]) -> str:
-    """Return a sentence about the first line that deviates."""
+def _describe_deviation(why: str, lines: Sequence[DrillLine]) -> str:
+    """Return the headline of the reason, or else a sentence about the first line that deviates."""
+    kind, _ = split_reason(why)
+    if kind:
+        return sentence(HEADLINES[kind])
     wrong = [line for line in lines if line.how != "same"]
     if not wrong:
-        if lines:
-            return "The run followed the table, but a steady-state check failed."
-        return "The run did not follow the table: the decisions differ."
+        return "The run broke a promise." if why else "The run did not follow the table: the decisions differ."
     first = wrong[0]
     expected = first.expected.words if first.expected else "nothing more"
     observed = f"and {first.observed.words} was seen" if first.observed else "and it did not happen"

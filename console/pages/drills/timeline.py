@@ -229,7 +229,7 @@ def _expected_words(lines: Sequence[DrillLine]) -> str:
     same = all(line.how == "same" for line in lines)
     ends = next((line.expected.words for line in reversed(lines) if line.expected and line.expected.end), "")
     first = next((line.number for line in lines if line.how != "same"), 0)
-    return f"expected, {ends}" if same else f"expected, from line {first} on otherwise; {ends}"
+    return ", ".join(filter(None, ("expected", "" if same else f"from line {first} on otherwise", ends)))
 
 
 def _zigzag() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -67,8 +68,8 @@ class CellLine:
     """Stage whose retry layers or graph rules are included; empty if the ladder does not depend on the stage."""
     address: str
     """Address of the last or current drill; empty if the cell was never drilled."""
-    before: int
-    """Revision of a stale verdict, if it is an earlier one; else 0."""
+    drilled: str
+    """Revision or draft that the verdict is about, unless it is the published revision; else empty."""
 
     @property
     def anchor(self) -> str:
@@ -115,7 +116,10 @@ def live(request: HttpRequest) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect(_address(name, mode) if name else reverse("drills"))
     now, actor = time.time_ns() // 1_000, find_actor(request.user)
-    return fresh_part(request, _boards.render_shared(actor, name, mode), now)
+    here, before = _address(name, mode), request.GET.get("before", "")
+    board = _parts.render_shared(_whose(actor, name, mode), lambda: _board(actor, coverage(actor, name, mode)))
+    last = _parts.render_shared(("last", *_sight(actor), here, before), lambda: _render_last(actor, here, before))
+    return fresh_part(request, f"{board}\n{last}", now)
 
 
 def read_mode(request: HttpRequest) -> str:
@@ -192,20 +196,20 @@ def fabric_named(actor: Actor, name: str) -> FabricView | None:
 def _page(
     request: HttpRequest, name: str, problem: str = "", status: int = 200, *, mode: str = VIRTUAL
 ) -> HttpResponse:
-    actor, now_ms = find_actor(request.user), time.time_ns() // 1_000_000
+    actor, now_ms, before = find_actor(request.user), time.time_ns() // 1_000_000, request.GET.get("before", "")
     found = fabric_named(actor, name)
     if found is None:
         return render(request, "drills/none.html", {"now_ms": now_ms, "problem": problem}, status=status)
     seen = coverage(actor, found.name, mode)
     shown = {
         "live": mode == LIVE,
-        "part": f"{reverse('drills-live')}?{urlencode({'fabric': found.name, 'mode': mode})}",
+        "part": f"{reverse('drills-live')}?{urlencode({'fabric': found.name, 'mode': mode, 'before': before})}",
         "fabric": found,
         "offered": fabrics_list(actor),
-        "board": _boards.fresh(actor, seen),
+        "board": _parts.fresh(_whose(actor, found.name, mode), lambda: _board(actor, seen)),
         "now_ms": now_ms,
         "problem": problem,
-        "last": build_last(actor, _address(found.name, mode), request.GET.get("before", "")),
+        "last": _render_last(actor, _address(found.name, mode), before),
     }
     return render(request, "drills/coverage.html", shown, status=status)
 
@@ -217,33 +221,30 @@ def _board(actor: Actor, seen: Coverage) -> str:
     return render_to_string("drills/board.html", build_board(actor, seen))
 
 
-class _Boards:
-    """The last rendering of each fabric's board and its time (monotonic clock, seconds).
-
-    Viewers who may stop the same drills share a rendering.
-    """
+class _Renderings:
+    """The last rendering of each part and its time (monotonic clock, seconds). Viewers of one key share it."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], tuple[float, str]] = {}
         self._making = threading.Lock()
 
-    def fresh(self, actor: Actor, seen: Coverage) -> str:
+    def fresh(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
         """Return a new rendering, so that a viewer sees their own act at once."""
-        html = _board(actor, seen)
+        html = make()
         if len(self._made) >= BOARDS_MAX:
             self._made.clear()
-        self._made[_whose(actor, seen.fabric.name, seen.mode)] = (time.monotonic(), html)
+        self._made[key] = (time.monotonic(), html)
         return html
 
-    def render_shared(self, actor: Actor, name: str, mode: str) -> str:
-        """Return a rendering at most ``SHARED_S`` old. Of many requests at once, one renders. Raises Refused
-        not_found.
+    def render_shared(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
+        """Return a rendering at most ``SHARED_S`` old. Of many requests at once, one renders. Raises what ``make``
+        raises.
         """
         with self._making:
-            made_at, html = self._made.get(_whose(actor, name, mode), (0.0, ""))
+            made_at, html = self._made.get(key, (0.0, ""))
             if html and time.monotonic() - made_at < SHARED_S:
                 return html
-            return self.fresh(actor, coverage(actor, name, mode))
+            return self.fresh(key, make)
 
 
 def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
@@ -251,13 +252,22 @@ def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
 
     Operators share one board. Others may stop only their own drills, or none.
     """
-    actor, whole = actor.place_at(name), (actor.workspace_id, *actor.fabrics, *(actor.reach or ()))
+    actor, whole = actor.place_at(name), _sight(actor)
     if actor.may(Right.OPERATE):
         return *whole, name, mode
     return *whole, name, mode, actor.name if actor.may(Right.RUN) else ""
 
 
-_boards = _Boards()
+def _sight(actor: Actor) -> tuple[str, ...]:
+    """Return what the actor sees, as a part of a cache key."""
+    return (actor.workspace_id, *actor.fabrics, *(("*",) if actor.reach is None else actor.reach))
+
+
+_parts = _Renderings()
+
+
+def _render_last(actor: Actor, here: str, before: str) -> str:
+    return render_to_string("drills/last.html", build_last(actor, here, before))
 
 
 def build_board(actor: Actor, seen: Coverage) -> dict[str, Any]:
@@ -323,15 +333,22 @@ def _line(seen: Coverage, one: CellView, found: Ladders) -> CellLine:
     stage = met_in(seen.page.spec, one.failure)
     rungs, layered = ladder_in(found, one.failure, one.tier, stage)
     shown = one.now or one.last
-    before = one.last.number if one.state is State.STALE and one.last else 0
     return CellLine(
         view=one,
         mark=cell_mark(one.state),
         rungs=rungs,
         met_in=stage.replace("_", "-") if layered else "",
         address=reverse("drill", args=[shown.id]) if shown else "",
-        before=before if before != seen.fabric.number else 0,
+        drilled=_name_drilled(seen, one),
     )
+
+
+def _name_drilled(seen: Coverage, one: CellView) -> str:
+    if one.last is None:
+        return ""
+    if one.last.author:
+        return "draft"
+    return f"r{one.last.number}" if one.state is State.STALE and one.last.number != seen.fabric.number else ""
 
 
 SHOWN = 10

@@ -304,7 +304,7 @@ def fabrics(request: HttpRequest) -> HttpResponse:
 
 def _lines(actor: Actor, activities: Activities, drafts: Mapping[str, Sequence[DraftLine]]) -> list[FabricLine]:
     published = fabrics_list(actor)
-    stands = {stand.fabric: stand for stand in fabric_stands(published)}
+    stands = {stand.fabric: stand for stand in fabric_stands(actor, published)}
     requests = requests_open(actor)
     return [
         FabricLine(

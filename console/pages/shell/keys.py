@@ -116,6 +116,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
         "On the drills",
         (
             Key("R", "drill all cells", "press", "drill-all"),
+            Key("↑ ↓ ← →", "go from cell to cell of the matrix", "player"),
             Key("← →", "previous and next moment of a drill", "player"),
             Key("Home End", "its first and its last moment", "player"),
             Key("Space", "play or pause", "player"),

@@ -45,6 +45,7 @@ from simulator.drills.runs.storage import Driven
 from simulator.scenarios.baseline.equipment import equip_fabric, with_lookup
 from simulator.scenarios.baseline.work import CONTENT, Work
 from simulator.scenarios.play.cells import find_verdict, promised_by
+from simulator.scenarios.play.verdicts import Deviation, deviate
 from simulator.scenarios.promises.breakers import counts
 from simulator.scenarios.promises.expectation import Chain, build_chain
 from simulator.scenarios.stories.story import story_of_journals
@@ -239,7 +240,8 @@ def _drill(place: LiveDrill, came: LiveResult, promised: Chain | None, unknown: 
         return
     place.settle(back)
     if (why_not := came.steady("after", place.run("after"))) and came.verdict == "pass":
-        came.judge("deviated", str(during.chain), f"the steady state does not hold afterwards: {why_not}")
+        verdict, why = deviate(Deviation.STEADY, why_not)
+        came.judge(verdict, str(during.chain), why)
 
 
 def _probe(probe: str, output: JSON, said: str, why_not: str = "") -> dict[str, JSON]:

@@ -15,6 +15,15 @@ from simulator.drills.selectors.drill_views import DrillView
 
 NAMED = re.compile(r"[^a-z0-9]+")
 QUOTES = '"""'
+READY = """\
+import os
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+django.setup()
+"""
+"""Prepares Django before the imports, so that the file runs anywhere that has Fabric Flow on its path."""
 
 
 def write_pytest(seen: DrillView, fabric: str) -> str:
@@ -70,7 +79,21 @@ def _write_module(seen: DrillView, imports: list[str], texts: dict[str, str], na
     head += f"\nWhen it was copied: {seen.verdict or seen.status}; observed: {_line(seen.observed) or 'nothing'}.\n"
     constants = "\n\n".join(f"{each} = {_text(text)}" for each, text in texts.items())
     function = f"def test_{NAMED.sub('_', name.lower()).strip('_')}():\n" + "\n".join(f"    {line}" for line in body)
-    return f"{_text(head)}\n\n{chr(10).join(imports)}\n\n{constants}\n\n\n{function}\n"
+    head += f"\n{HOW}: {how_to_run(seen)}\n"
+    return f"{_text(head)}\n\n{READY}\n{chr(10).join(imports)}\n\n{constants}\n\n\n{function}\n"
+
+
+def name_file(seen: DrillView) -> str:
+    """Return the name of the file."""
+    return f"test_{NAMED.sub('_', str(seen.scenario or seen.failure).lower())}_{seen.tier}.py"
+
+
+HOW = "Run it with the Python of Fabric Flow, FOLDER being its source"
+
+
+def how_to_run(seen: DrillView) -> str:
+    """Return the command that runs the file, from any folder."""
+    return f"PYTHONPATH=FOLDER python -m pytest {name_file(seen)}"
 
 
 def _line(text: str) -> str:

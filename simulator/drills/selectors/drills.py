@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
@@ -24,7 +24,9 @@ from fabric.selectors.fabrics.lookup import revision_get
 from fabric.selectors.reach import match_visible
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.runs.names import split_draft_name
+from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
 from simulator.drills.selectors.drill_views import BatchView, CellView, Coverage, DrillView, State, cell_digests
+from simulator.scenarios.play.verdicts import deviate, split_reason
 from simulator.scenarios.promises.digests import Cell
 
 LIST_MAX = 100
@@ -38,25 +40,29 @@ def coverage(actor: Actor, fabric: str, mode: str = VIRTUAL) -> Coverage:
     """
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
-    cells, batches, last = cells_known(page.fabric.id, digests, mode)
+    drafts = tuple(list_draft_fabrics(actor.workspace_id, page.fabric.name)) if mode == VIRTUAL else ()
+    cells, batches, last = cells_known(page.fabric.id, digests, mode, drafts, page.fabric.revision_id)
     return Coverage(page, cells, batches, _ahead(batches, mode), last, mode)
 
 
 def cells_known(
-    fabric_id: str, digests: Mapping[Cell, str], mode: str = VIRTUAL
+    fabric_id: str, digests: Mapping[Cell, str], mode: str = VIRTUAL, drafts: Sequence[str] = (), published: str = ""
 ) -> tuple[tuple[CellView, ...], tuple[BatchView, ...], BatchView | None]:
     """Return the 24 cells row by row, the open batches, and the last ended one.
 
-    ``fabric_id``: whose drills. ``digests``: digests of fresh verdicts.
+    ``fabric_id``: whose drills. ``digests``: digests of fresh verdicts. ``drafts``: fabrics of its drilled drafts, and
+    ``published``: its published revision. A verdict about a draft counts for an equal cell. An unequal one is stale
+    only if it is older than the revision: a newer draft says nothing about what is published.
     """
-    rows = Drill.objects.filter(fabric_id=fabric_id, mode=mode, scenario="")
+    drills = Drill.objects.filter(mode=mode, scenario="")
+    rows = drills.filter(fabric_id=fabric_id)
     # Open ones first: a drill that ends meanwhile is then shown as open, and never as missing.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
-    newest, fresh = _newest(fabric_id, rows, digests)
+    newest, fresh = _newest(drills, fabric_id, digests, drafts, published)
     batches = _batches({one.batch for one in open_now.values()})
     last = rows.filter(ended_at__isnull=False).order_by("-id").values_list("batch", flat=True).first()
     known = {
-        one.id: view(one) for one in rows.filter(id__in={*newest.values(), *fresh.values()}).select_related("fabric")
+        one.id: view(one) for one in drills.filter(id__in={*newest.values(), *fresh.values()}).select_related("fabric")
     }
     cells = tuple(
         _cell(cell, known.get(fresh[cell] or ""), known.get(newest[cell] or ""), open_now.get((str(cell[0]), str(cell[1]))))
@@ -68,19 +74,21 @@ def cells_known(
 
 
 def _newest(
-    fabric_id: str, rows: QuerySet[Drill], digests: Mapping[Cell, str]
+    drills: QuerySet[Drill], fabric_id: str, digests: Mapping[Cell, str], drafts: Sequence[str], published: str
 ) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
     """Return ids of each cell's newest judged drill, and of the newest about the present cell.
 
-    It is one query of an index look-up each.
+    It is one query of an index look-up each, for each of the fabrics.
     """
-    judged = rows.exclude(verdict="").order_by("-id").values("id")
+    judged = drills.filter(fabric_id=OuterRef("pk")).exclude(verdict="").order_by("-id").values("id")
+    counted = judged.filter(Q(fabric_id=fabric_id) | Q(id__lt=published)) if drafts else judged
     asked: list[Subquery] = []
     for (failure, tier), digest in digests.items():
-        asked.append(Subquery(judged.filter(failure=str(failure), tier=str(tier))[:1]))
+        asked.append(Subquery(counted.filter(failure=str(failure), tier=str(tier))[:1]))
         asked.append(Subquery(judged.filter(covers=digest)[:1]))
     named = {f"c{n}": one for n, one in enumerate(asked)}
-    found = Fabric.objects.filter(id=fabric_id).annotate(**named).values_list(*named).get()
+    rows = Fabric.objects.filter(id__in=(fabric_id, *drafts)).annotate(**named).values_list(*named)
+    found = [max(filter(None, column), default=None) for column in zip(*rows, strict=True)]
     return dict(zip(digests, found[::2], strict=True)), dict(zip(digests, found[1::2], strict=True))
 
 
@@ -235,7 +243,9 @@ def mask_drill(seen: DrillView, *, reads: bool) -> DrillView:
         body["steady"] = {part: _mask_probes(probes) for part, probes in steady.items()}
     if body.get("aborted"):
         body["aborted"] = UNREAD_LINE
-    return replace(seen, body=body, why=line_for(seen.why, reads=False), parameters={})
+    kind, detail = split_reason(seen.why)
+    why = line_for(detail, reads=False)
+    return replace(seen, body=body, why=deviate(kind, why)[1] if kind else why, parameters={})
 
 
 def _mask_story(run: JSON) -> JSON:

@@ -1,4 +1,4 @@
-"""Reads the drill results of all published fabrics of a workspace, by four statements in total."""
+"""Reads the drill results of all published fabrics of a workspace, by five statements in total."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Max
+from django.db.models import Max, Min
 
 from fabric.core.people.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
 from simulator.drills.models.tables import VIRTUAL, Drill
+from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
 from simulator.drills.selectors.drill_views import State, cell_digests
 from simulator.scenarios.promises.digests import Cell
 
@@ -68,7 +69,7 @@ class WorkspaceStanding:
 def drills_standing(actor: Actor) -> WorkspaceStanding:
     """Return the drill results of the workspace's published fabrics."""
     published = fabrics_list(actor)
-    stands = fabric_stands(published)
+    stands = fabric_stands(actor, published)
     wrong = [one for one in stands if not one.never and any(one.counts.get(state) for state in WRONG)]
     return WorkspaceStanding(
         wrong=tuple(sorted(wrong, key=lambda one: (one.harm, one.fabric))),
@@ -78,10 +79,18 @@ def drills_standing(actor: Actor) -> WorkspaceStanding:
     )
 
 
-def fabric_stands(published: Sequence[FabricView]) -> list[FabricStanding]:
-    """Return the drill results of these fabrics, in order, without those that are not read. Two statements."""
+def fabric_stands(actor: Actor, published: Sequence[FabricView]) -> list[FabricStanding]:
+    """Return the drill results of these fabrics, in order, without those that are not read. Three statements.
+
+    Verdicts about drafts count as in ``drills.cells_known``.
+    """
     digests = {one.id: (one, found) for one in published[:FABRICS_MAX] if (found := _digests(one))}
-    fresh, drilled = _verdicts(digests), _drilled_cells(list(digests))
+    by_name = {one.name: one for one, _ in digests.values()}
+    drafts = {
+        each: by_name[name].id for each, name in list_draft_fabrics(actor.workspace_id).items() if name in by_name
+    }
+    of = {each: each for each in digests} | drafts
+    fresh, drilled = _verdicts(digests, of), _drilled_cells(digests, of)
     return [_stand(one, found, fresh, drilled) for one, found in digests.values()]
 
 
@@ -92,20 +101,30 @@ def _digests(one: FabricView) -> Mapping[Cell, str]:
         return {}
 
 
-def _verdicts(digests: Mapping[str, tuple[FabricView, Mapping[Cell, str]]]) -> Mapping[tuple[str, str], str]:
-    """Return the last verdict by fabric and digest."""
+Digests = Mapping[str, tuple[FabricView, Mapping[Cell, str]]]
+"""Each fabric that is read, by id, with the digests of its cells."""
+
+
+def _verdicts(digests: Digests, of: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
+    """Return the last verdict by fabric and digest. ``of``: the published fabric of each drilled one."""
     known = [digest for _, found in digests.values() for digest in found.values()]
-    rows = Drill.objects.filter(fabric_id__in=list(digests), mode=VIRTUAL, scenario="", covers__in=known)
+    rows = Drill.objects.filter(fabric_id__in=list(of), mode=VIRTUAL, scenario="", covers__in=known)
     newest = rows.exclude(verdict="").values("fabric_id", "covers").annotate(newest=Max("id")).order_by()
     ids = list(newest.values_list("newest", flat=True))
-    told = Drill.objects.filter(id__in=ids).values_list("fabric_id", "covers", "verdict")
-    return {(fabric, digest): verdict for fabric, digest, verdict in told}
+    told = Drill.objects.filter(id__in=ids).order_by("id").values_list("fabric_id", "covers", "verdict")
+    return {(of[fabric], digest): verdict for fabric, digest, verdict in told}
 
 
-def _drilled_cells(fabrics: Sequence[str]) -> set[tuple[str, str, str]]:
-    """Return fabric, failure and tier of each cell that was ever drilled."""
-    rows = Drill.objects.filter(fabric_id__in=fabrics, mode=VIRTUAL, scenario="").exclude(verdict="")
-    return set(rows.values_list("fabric_id", "failure", "tier").order_by().distinct())
+def _drilled_cells(digests: Digests, of: Mapping[str, str]) -> set[tuple[str, str, str]]:
+    """Return fabric, failure and tier of each cell that was ever drilled, itself or in a draft before its revision."""
+    rows = Drill.objects.filter(fabric_id__in=list(of), mode=VIRTUAL, scenario="").exclude(verdict="")
+    firsts = rows.values("fabric_id", "failure", "tier").annotate(first=Min("id")).order_by()
+    found = firsts.values_list("fabric_id", "failure", "tier", "first")
+    return {
+        (of[each], failure, tier)
+        for each, failure, tier, first in found
+        if each in digests or first < digests[of[each]][0].revision_id
+    }
 
 
 def _stand(

@@ -30,6 +30,7 @@ from fabric.worker.process.duties import database_us
 from simulator.drills.batches.batch import drills_abort
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill
 from simulator.drills.runs.names import draft_name
+from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
 from simulator.drills.selectors.drill_views import BatchView, CellView, State, cell_digests
 from simulator.drills.selectors.drills import cells_known, coverage
 from simulator.drills.services.drill_stop import check_drill_stop
@@ -79,11 +80,11 @@ class MadeStale:
     """Effect of a publication on the coverage of a fabric."""
 
     cells: tuple[CellView, ...]
-    """Cells whose fresh verdict would become stale: in their present state, row by row."""
+    """Cells whose fresh verdict would become stale, without those that the draft's own drills prove: row by row."""
     fresh: int
     """Number of cells with a fresh verdict before the publication."""
     known: tuple[Cell, ...]
-    """Cells without a fresh verdict now, for which an older drill would count again."""
+    """Cells without a fresh verdict now, for which a drill of the draft or an older one would count."""
 
 
 def drill_ask_spec(
@@ -247,10 +248,11 @@ def coverage_made_stale(actor: Actor, fabric: str, spec: FabricSpec) -> MadeStal
     """
     now, after = coverage(actor, fabric), covers(spec, engine_version())
     fresh = [one for one in now.cells if now.fresh(one)]
-    gone = tuple(one for one in fresh if one.last is not None and one.last.covers != after[one.cell])
     missing = [one.cell for one in now.cells if not now.fresh(one)]
-    rows = Drill.objects.filter(fabric_id=now.fabric.id, mode=VIRTUAL, scenario="").exclude(verdict="")
-    counted = set(rows.filter(covers__in=[after[cell] for cell in missing]).values_list("covers", flat=True))
+    whose = (now.fabric.id, *list_draft_fabrics(actor.workspace_id, fabric))
+    rows = Drill.objects.filter(fabric_id__in=whose, mode=VIRTUAL, scenario="").exclude(verdict="")
+    counted = set(rows.filter(covers__in=list(after.values())).values_list("covers", flat=True))
+    gone = tuple(one for one in fresh if after[one.cell] not in counted)
     return MadeStale(gone, len(fresh), tuple(cell for cell in missing if after[cell] in counted))
 
 

@@ -16,7 +16,7 @@ from simulator.scenarios.baseline.equipment import equip_fabric
 from simulator.scenarios.baseline.work import STARTS_S, Work, observe_chain, until_put_back
 from simulator.scenarios.play import steady_state as steady
 from simulator.scenarios.play.circumstances import promise
-from simulator.scenarios.play.verdicts import Cell, Verdict
+from simulator.scenarios.play.verdicts import Cell, Deviation, Verdict, deviate
 from simulator.scenarios.promises.digests import CELLS
 from simulator.scenarios.promises.expectation import Chain, Person
 from simulator.scenarios.promises.layers import NotComputed
@@ -134,7 +134,8 @@ def drill_told(
     if unknown:
         return end_drill("unknown", seen, unknown, world)
     if verdict == "pass" and (left := _left_behind(world, before.world)):
-        return end_drill("deviated", seen, left, world)
+        verdict, why = deviate(Deviation.STEADY, left)
+        return end_drill(verdict, seen, why, world)
     undecided = "no protection met the failure: no decision was made" if verdict == "unknown" else ""
     return end_drill(verdict, seen, undecided, world)
 
@@ -142,7 +143,7 @@ def drill_told(
 def _left_behind(world: World, before: World) -> str:
     """Return the failure's effect on the run after it. Empty: none, or a circuit breaker, which is meant to stay."""
     why = steady.not_held_after(steady.list_after(world, before))
-    return f"afterwards, once the failure is over: {why}" if why and not steady.held_by_a_breaker(world) else ""
+    return "" if steady.held_by_a_breaker(world) else why
 
 
 def drill_cells(

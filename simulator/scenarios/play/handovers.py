@@ -17,7 +17,7 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.flow import Stage
 from fabric.core.values.taxonomy import Cause
 from simulator.faults.fault import Calls, Handing
-from simulator.scenarios.play.verdicts import Verdict
+from simulator.scenarios.play.verdicts import Deviation, Verdict, deviate
 from simulator.scenarios.spec.scenario import Disturbance
 from simulator.scenarios.strikes.answers import SAME_BRIEF
 from simulator.scenarios.strikes.handovers import find_circle, first_agent
@@ -107,7 +107,7 @@ def judge_promise(promise: Promise, events: Sequence[Event]) -> tuple[Verdict, s
     if handovers <= promise.handovers and causes and not causes & ENDS:
         by = ", ".join(sorted(causes))
         return "unknown", f"{by} came before anything that is there to end a circle: its limits promise {promise}"
-    return "deviated", f"{_words(handovers, causes)}, where the fabric's limits promise {promise}"
+    return deviate(Deviation.HANDOVERS, f"it had {_words(handovers, causes)}, where {promise} was promised")
 
 
 def _observed_handovers(events: Sequence[Event]) -> tuple[int, frozenset[Cause]]:

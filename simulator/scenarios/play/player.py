@@ -18,6 +18,7 @@ from fabric.core.state.context import CompiledFabric
 from fabric.core.state.run import Run
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
+from fabric.core.values.words import words
 from fabric.runtime.ports.calls import ToolRequest
 from fabric.runtime.ports.journal import Document
 from simulator.cast.agents import Reply
@@ -37,7 +38,7 @@ from simulator.scenarios.baseline.work import (
     until_put_back,
 )
 from simulator.scenarios.play.handovers import is_about, judge_promise, promise_handovers
-from simulator.scenarios.play.verdicts import Verdict
+from simulator.scenarios.play.verdicts import Deviation, Verdict, deviate
 from simulator.scenarios.spec.journal import Journal, build_journal
 from simulator.scenarios.spec.probes import CheckedProbe, Observed
 from simulator.scenarios.spec.scenario import Disturbance, Scalar, Scenario
@@ -86,18 +87,19 @@ def judge_played(
     if failure is not None and not lines:
         return "unknown", "no protection met the failure: no decision was made"
     if wrong := [line for line in lines if not line.same]:
-        return "deviated", f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
+        told = f"event {wrong[0].seq}: {wrong[0].observed}, where the table has {wrong[0].expected}"
+        return deviate(Deviation.DECISION, told)
     if handed is not None and handed[0] != "pass":
         return handed
     if scenario.failure is None and not lines and during.state != usual:
-        return "deviated", f"it promises a run that ends as ever, {usual}, and it ended {during.state}"
+        return deviate(Deviation.END, f"it ended {during.state}, where it ends {usual} undisturbed")
     if lines and not _may_decide(scenario):
-        observed = during.chain
-        return "deviated", f"what strikes around a run promises no decision, and one was made: {observed}"
+        return deviate(Deviation.DECIDED, f"what strikes around a run is no failure of it; observed: {during.chain}")
     if failure is not None and not lines[0].observed.startswith(f"{failure}: "):
-        return "deviated", f"it names the row {failure}, and the first decision was {lines[0].observed}"
+        met = words(lines[0].observed)
+        return deviate(Deviation.ROW, f"it names {words(failure)}, and the first decision was {met}")
     if why := not_held(after):
-        return "deviated", f"the steady state does not hold afterwards: {why}"
+        return deviate(Deviation.STEADY, why)
     return "pass", ""
 
 

@@ -30,7 +30,7 @@ MARKS: Mapping[Verdict, tuple[str, str, str]] = {
 """Word, tone and icon of a verdict. Total over the verdicts, by test."""
 MEANS: Mapping[Verdict, str] = {
     "pass": "the decisions, and the end, were those that the table promises",
-    "deviated": "other decisions were made, or the run ended otherwise",
+    "deviated": "the run broke a promise: its reason, or the two chains, show which",
     "error": "a rule of the engine was broken on the way",
     "unknown": "the drill proved nothing: it needs another run",
 }

@@ -24,6 +24,8 @@ OPEN = '.mcell:is([data-v="queued"], [data-v="running"])'
 DESK = "/drills?fabric=research-desk"
 DRILL = re.compile(r"/drills/[0-9a-f-]{36}")
 UNSAFE = "#cell-unsafe_output-interactive"
+SOON_MS = 6_000
+"""Less than the 15 seconds of the frame's own poll: what ends is gone from the page with the board."""
 LIMITED = "A few 429 with Retry-After, then all is well"
 
 
@@ -55,7 +57,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
     page = visitor.page
     page.get_by_text("No cell has a drill yet").wait_for()
     page.keyboard.press("R")
-    page.get_by_text("24 cells are drilled in simulated time.").wait_for()
+    page.get_by_text("24 cells are being drilled in simulated time.").wait_for()
     page.evaluate("window.sameDocument = true")
     page.wait_for_function(
         "selector => !document.querySelector(selector) && !document.querySelector('[data-v=never]')", arg=OPEN
@@ -63,6 +65,22 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
     assert page.evaluate("window.sameDocument"), "it filled without being loaded again"
     assert page.locator(".mcell").count() == 24
     assert page.locator(".banner", has_text="A drill is running").count() == 0
+    page.locator("#last tbody tr", has_text="24 pass").first.wait_for(timeout=SOON_MS)
+    page.locator("#nav-links a[href='/drills']:not(:has(.count))").wait_for(timeout=SOON_MS)
+    page.locator("#stop.ghost").wait_for(timeout=SOON_MS)
+    page.locator("#drill-cell-provider_failure-interactive").focus()
+    for key, cell in (
+        ("ArrowRight", "provider_failure-batch"),
+        ("ArrowDown", "schema_grounding_fail-batch"),
+        ("End", "schema_grounding_fail-high_stakes"),
+        ("ArrowRight", "schema_grounding_fail-high_stakes"),
+        ("ArrowLeft", "schema_grounding_fail-batch"),
+        ("ArrowUp", "provider_failure-batch"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == f"drill-cell-{cell}", key
+    page.keyboard.press("Home")
+    assert page.evaluate("document.activeElement.value") == "provider_failure"
     page.locator("#drill-cell-provider_failure-batch").click()
     page.get_by_role("heading", name="Provider failure × long-running batch").wait_for()
     page.get_by_role("button", name="Rerun with the same seed").click()
@@ -77,7 +95,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
 def test_without_a_script_they_are_asked_for_and_shown_by_loading_again(visit, installation):
     page = visit("/drills?fabric=document-review", java_script_enabled=False).page
     page.get_by_role("button", name="Drill unsafe output, high-stakes regulated").click()
-    page.get_by_text("One cell is drilled in simulated time.").wait_for()
+    page.get_by_text("One cell is being drilled in simulated time.").wait_for()
     while page.locator(OPEN).count():
         page.locator("#live").click()
     page.locator("#cell-unsafe_output-high_stakes a").wait_for()
@@ -107,9 +125,11 @@ def test_the_player_goes_by_keys_and_plays_by_itself_and_each_moment_has_an_addr
     assert page.locator(".moment .what").inner_text() != said
     page.keyboard.press("Space")
     page.locator('#player-play[aria-pressed="true"]', has_text="Pause").wait_for()
+    assert page.locator("#player-play use").get_attribute("href").endswith("#i-pause")
     at_moment(page, 4)
     page.keyboard.press("Space")
     page.locator('#player-play[aria-pressed="false"]', has_text="Play").wait_for()
+    assert page.locator("#player-play use").get_attribute("href").endswith("#i-play")
     page.keyboard.press("End")
     page.locator("#player-last[aria-disabled]").wait_for()
     assert now_line(page) > first
@@ -183,9 +203,14 @@ def test_a_drill_leads_to_its_run_and_back_to_itself_as_a_test_and_as_a_report(v
     page.locator('#drill-mark a[aria-current="page"]', has_text="Undisturbed").wait_for()
     page.get_by_role("link", name="open the drill").click()
     page.get_by_role("heading", name=title).wait_for()
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("link", name="Copy as pytest").click()
+    page.locator("#as-pytest", has_text="Copied").wait_for()
+    assert "def test_provider_failure_batch" in (copied := page.evaluate("navigator.clipboard.readText()"))
+    page.locator("#reports").click()
+    page.get_by_role("link", name="Test for pytest").click()
     page.get_by_role("heading", name="This drill as a test").wait_for()
-    assert "def test_" in page.locator("#pytest-text").inner_text()
+    assert page.locator("#pytest-text").inner_text().strip() == copied.strip()
     page.get_by_role("link", name="Open the drill").click()
     page.locator("#reports").click()
     with page.expect_download() as found:

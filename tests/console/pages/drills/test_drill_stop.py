@@ -11,7 +11,7 @@ from fabric.models import AuditLine
 from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.models.tables import Drill, Status
 from simulator.drills.services.drill_stop import find_drill_stop, pull_drill_stop
-from simulator.drills.services.drills import drill_ask
+from simulator.drills.services.drills import drill_ask, stop_drills
 from tests.console.outage import table_away
 from tests.console.pages.drills.test_views import text, vera
 
@@ -28,7 +28,7 @@ def stop(page):
 
 @pytest.mark.parametrize("address", ["/", "/runs", "/drills", "/fabrics", "/drills/stop", "/nothing"])
 def test_stop_is_on_every_page_and_looks_pulled_where_it_is(browser, actor, small, address):
-    assert stop(browser.get(address).content.decode()) == ("danger", "Stop drills")
+    assert stop(browser.get(address).content.decode()) == ("ghost", "Stop drills")
     pull_drill_stop(actor=actor, reason="The provider complains.")
     assert stop(browser.get(address).content.decode()) == ("pulled", "Drills stopped. Allow drills")
 
@@ -45,7 +45,15 @@ def test_a_drill_stop_that_cannot_be_read_takes_nothing_else_with_it(browser, ac
     with table_away("drills_drill_stop"):
         answer = browser.get("/runs")
     assert answer.status_code == 200
-    assert stop(answer.content.decode())[0] == "danger"
+    assert stop(answer.content.decode())[0] == "ghost"
+
+
+def test_stop_is_quiet_unless_a_drill_waits_or_runs(browser, actor, small):
+    batch = drill_ask(actor=actor, fabric=small, cells=[ONE]).batch
+    for address in ("/", "/shell/frame?at=runs"):
+        assert stop(browser.get(address).content.decode()) == ("danger", "Stop drills")
+    stop_drills(actor=actor, batch=batch)
+    assert stop(browser.get("/").content.decode()) == ("ghost", "Stop drills")
 
 
 def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):

@@ -260,3 +260,25 @@ def test_reports_that_there_are_not(browser, driven):
     for address in (f"{driven}/report/pdf", f"batches/{batch}/report/journal", "report/pdf?fabric=small", "none/report/json"):  # fmt: skip
         assert browser.get(f"{PAGE}/{address}").status_code == 404
     assert browser.get(f"{PAGE}/{driven}/report/journal").status_code == 409
+
+
+def test_the_label_of_the_expected_row_ends_without_a_comma_where_no_end_is_expected(driven, actor):
+    seen = drill_get(actor, driven)
+    decided = {"seq": 5, "expected": "provider_failure: retry", "observed": "provider_failure: retry"}
+    story = seen.body["story"]
+
+    def label(lines):
+        shown = list_lines(replace(seen, scenario="endpoint-down", body={"lines": lines, "story": story}))
+        return re.search(r">(expected[^<]*)<", find_picture(story, shown).svg)[1]
+
+    assert label([decided]) == "expected"
+    assert label([decided, decided | {"observed": "provider_failure: surface"}]) == "expected, from line 2 on otherwise"
+    ended = re.search(r">(expected[^<]*)<", find_picture(story, list_lines(seen)).svg)[1]
+    assert ended == "expected, run aborted"
+
+
+def test_the_link_to_the_test_copies_its_file_and_works_without_a_script(browser, driven):
+    page = browser.get(f"{PAGE}/{driven}").content.decode()
+    (link,) = re.findall(r'<a class="btn" id="as-pytest" href="([^"]+)" data-copy-file="([^"]+)"', page)
+    assert "FOLDER being its source" in text(browser.get(link[0]))
+    assert browser.get(link[1]).content.decode().startswith('"""')

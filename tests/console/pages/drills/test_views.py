@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
 import pytest
 
+from console.pages.drills import views
+from console.site.sentences import sentence
 from console.words.drills import CELLS, ENDED, LINES, STRIKES, align_chains
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import AuditLine
@@ -15,6 +18,7 @@ from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.models.tables import Drill, Status
 from simulator.drills.selectors.drill_views import State
 from simulator.drills.services.drills import drill_ask
+from simulator.scenarios.play.verdicts import HEADLINES, Deviation, deviate
 from tests.fabric.services.world import SMALL
 from tests.people import member, signed_in
 
@@ -81,7 +85,7 @@ def test_all_are_asked_for_by_a_button_and_wait_where_no_worker_is(browser, smal
     answer = browser.post(f"{PAGE}/ask", {"fabric": small, "cells": "all"}, follow=True)
     assert answer.redirect_chain == [("/drills?fabric=small", 302)]
     shown = text(answer)
-    assert "24 cells are drilled in simulated time." in shown
+    assert "24 cells are being drilled in simulated time." in shown
     assert "No worker is alive, so no drill runs." in shown
     assert "24 drills wait. They begin within seconds." in shown
     assert answer.content.decode().count('data-v="queued"') == 24
@@ -277,6 +281,28 @@ def test_a_drill_that_deviated_says_where(browser, actor, small):
     assert page.content.decode().count('<tr class="dev">') == 1
 
 
+@pytest.mark.parametrize("kind", Deviation)
+def test_a_deviation_without_a_differing_line_has_the_headline_of_its_reason(browser, actor, small, kind):
+    same = {"seq": 5, "expected": "provider_failure: retry", "observed": "provider_failure: retry"}
+    _, why = deviate(kind, "it names unsafe output")
+    (found,) = drilled(actor, "deviated", [ONE], why=why, body=json.dumps({"lines": [same]}))
+    shown = text(browser.get(f"{PAGE}/{found}"))
+    assert f"{sentence(HEADLINES[kind])} It names unsafe output." in shown
+    assert shown.lower().count(HEADLINES[kind]) == 1
+    assert ("steady-state" in shown) == (kind is Deviation.STEADY)
+    for form in ("html", "junit"):
+        assert HEADLINES[kind] in unescape(browser.get(f"{PAGE}/{found}/report/{form}").content.decode()).lower(), form
+
+
+def test_a_deviation_from_before_the_headlines_claims_no_check(browser, actor, small):
+    same = {"seq": 5, "expected": "provider_failure: retry", "observed": "provider_failure: retry"}
+    told = {"why": "it names the row unsafe output", "body": json.dumps({"lines": [same]})}
+    (found,) = drilled(actor, "deviated", [ONE], **told)
+    shown = text(browser.get(f"{PAGE}/{found}"))
+    assert "The run broke a promise. It names the row unsafe output." in shown
+    assert "steady-state" not in shown
+
+
 def test_one_that_failed_says_what_stood_in_the_way(browser, actor, small):
     (found,) = drilled(actor, "error", [ONE], why="its gate asks for <b>citations</b>")
     page = browser.get(f"{PAGE}/{found}")
@@ -320,6 +346,33 @@ def test_the_part_of_a_drill_that_changes(browser, actor, small):
     drill_end(one, "h", status=Status.COMPLETED, verdict="pass")
     assert "followed the table" in text(browser.get(f"{PAGE}/{one.id}/live", HTTP_HX_REQUEST="true"))
     assert "data-follows" not in browser.get(f"{PAGE}/{one.id}").content.decode()
+
+
+def test_last_drills_are_a_part_of_what_is_refreshed(browser, actor, small, monkeypatch):
+    monkeypatch.setattr(views, "SHARED_S", 0.0)
+    batch = drill_ask(actor=actor, fabric=small, cells=[ONE]).batch
+    (address,) = re.findall(r'hx-get="(/drills/live[^"]*)"', browser.get(f"{PAGE}?fabric=small").content.decode())
+
+    def last():
+        page = browser.get(unescape(address), HTTP_HX_REQUEST="true")
+        return text(page).partition("Last drills")[2]
+
+    assert "small@r1 1 cell virtual 1 queued" in last()
+    drill_end(drill_claim(batch, "h"), "h", status=Status.COMPLETED, verdict="pass")
+    assert "small@r1 1 cell virtual 1 pass" in last()
+
+
+def test_older_drills_stay_the_older_ones_when_they_are_refreshed(browser, actor, small):
+    found = [drilled(actor, cells=[ONE])[0] for _ in range(12)]
+    page = browser.get(f"{PAGE}?fabric=small&before={found[2]}").content.decode()
+    (address,) = re.findall(r'hx-get="(/drills/live[^"]*)"', page)
+    again = browser.get(unescape(address), HTTP_HX_REQUEST="true").content.decode()
+    assert set(re.findall(r'id="to-[^"]+" href="/drills/([^"]+)"', again)) == set(found[:2])
+
+
+def test_one_drill_that_waits_is_told_in_the_singular(browser, actor, small):
+    drill_ask(actor=actor, fabric=small, cells=[ONE])
+    assert "1 drill waits. It begins within seconds." in text(browser.get(f"{PAGE}?fabric=small"))
 
 
 def test_another_workspaces_drill_is_not_there(browser, stranger, actor):

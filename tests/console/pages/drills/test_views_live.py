@@ -70,7 +70,7 @@ def test_one_cell_is_asked_for_with_the_caps_that_were_given(browser, small, wor
     given = {**fields(page), "cap_s": "30", "cap_usd": "0.25", "reason": "Before the release."}
     answer = browser.post(f"{PAGE}/ask", given, follow=True)
     assert answer.redirect_chain == [("/drills?fabric=small&mode=live", 302)]
-    assert "One cell is drilled on this installation." in text(answer)
+    assert "One cell is being drilled on this installation." in text(answer)
     one = Drill.objects.get()
     assert (one.mode, one.cap_s, one.cap_usd_micros, one.reason) == ("live", 30, 250_000, "Before the release.")
     told = json.loads(AuditLine.objects.get(kind="drills_asked").body)

@@ -145,7 +145,7 @@ def test_it_says_which_workspace_and_which_installation(browser):
 
 def test_the_frame_alone_counts_again_and_knows_where_it_stands(browser, actor, small):
     page = browser.get("/runs").content.decode()
-    assert 'hx-get="/shell/frame?at=runs" hx-trigger="every 15s"' in page
+    assert 'hx-get="/shell/frame?at=runs" hx-trigger="every 15s, changed"' in page
     queued(actor, small)
     again = browser.get("/shell/frame?at=runs").content.decode()
     assert "<html" not in again

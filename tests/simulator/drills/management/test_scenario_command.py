@@ -130,7 +130,7 @@ def test_what_does_not_pass_ends_with_1(tmp_path):
     code, out, err = scenario("run", str(path), "--tier", "batch", "--junit", str(report))
     assert code == 1
     assert out.startswith("0 of 1 tiers passed, in ")
-    assert "it names the row unsafe_output, and the first decision was provider_failure: retry" in err
+    assert "it names unsafe output, and the first decision was provider failure: retry" in err
     [failure] = ET.parse(report).getroot().iter("failure")
     assert failure.attrib["type"] == "deviated"
 

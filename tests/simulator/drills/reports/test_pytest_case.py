@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +17,14 @@ from fabric.selectors.fabrics.lookup import revision_get
 from fabric.services.fabrics.yaml.document import fabric_dump
 from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
-from simulator.drills.reports.pytest_case import write_pytest
+from simulator.drills.reports.pytest_case import how_to_run, name_file, write_pytest
 from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import drill_ask
 from simulator.scenarios.play import cells
 from simulator.scenarios.spec.collection import FOLDER
 
 ONE = (FailureType.PROVIDER, Tier.BATCH)
+ROOT = Path(__file__).parents[4]
 
 
 def driven(actor, small, seed=7):
@@ -47,6 +52,36 @@ def test_a_drill_that_passes_is_a_test_that_passes(actor, small):
     assert "def test_provider_failure_batch():" in text
     assert "Tier.BATCH, seed=7" in text
     run(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["cell", "scenario"])
+def test_the_file_is_collected_and_passes_in_an_empty_environment_by_its_own_command(actor, small, tmp_path, of):
+    seen = driven(actor, small)
+    if of == "scenario":
+        source = (FOLDER / "endpoint-down.toml").read_text()
+        Drill.objects.filter(id=seen.id).update(scenario="endpoint-down", source=source)
+        seen = drill_get(actor, seen.id)
+    text, (path, *command) = written(actor, seen), shlex.split(how_to_run(seen))
+    (tmp_path / name_file(seen)).write_text(text)
+    assert how_to_run(seen) in text
+    assert command[0] == "python"
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": path.split("=")[1].replace("FOLDER", str(ROOT)),
+    }
+    done = subprocess.run(
+        [sys.executable, *command[1:]],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_a_drill_that_deviates_is_a_test_that_fails_with_both_chains_and_passes_once_it_is_mended(

@@ -16,6 +16,7 @@ from simulator.drills.library.requests import scenario_ask
 from simulator.drills.models.tables import Drill
 from simulator.drills.selectors.drills import batch_get, drill_get, drills_recent
 from simulator.drills.services.drills import drill_ask
+from simulator.scenarios.play.verdicts import HEADLINES, Deviation, deviate
 from tests.fabric.services.world import ran
 from tests.people import fresh, member, signed_in
 from tests.simulator.drills.library.test_captures import FAILING
@@ -85,3 +86,11 @@ def test_a_drill_of_a_captured_scenario_gives_its_request_to_who_may_read_it(act
     assert refused.status_code == 403
     assert "An owner can give you the role reader" in refused.content.decode()
     assert WORD not in viewer.get(f"/drills/{made.id}").content.decode()
+
+
+def test_the_headline_of_a_scenario_s_deviation_stays_and_what_it_quotes_goes(actor, drill):
+    _, why = deviate(Deviation.STEADY, f"answer: {WORD}")
+    Drill.objects.filter(id=drill).update(scenario="endpoint-down", verdict="deviated", why=why)
+    seen = drill_get(fresh(member("ben", "viewer")), drill)
+    assert seen.why == f"{HEADLINES[Deviation.STEADY]}: {UNREAD_LINE}"
+    assert drill_get(actor, drill).why == why

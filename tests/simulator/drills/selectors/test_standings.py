@@ -64,13 +64,13 @@ def test_scenarios_and_live_drills_are_no_verdicts_about_a_cell(actor, small):
 def test_its_cost_does_not_grow_with_the_fabrics(actor, small, django_assert_num_queries):
     drilled(actor, small)
     drills_standing(actor)  # The digests of a revision are reckoned once in a process.
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         drills_standing(actor)
     for n in range(5):
         fabric_publish(actor=actor, source=named(f"another{n}"))
         drilled(actor, f"another{n}", [ONE])
     drills_standing(actor)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         assert len(drills_standing(actor).wrong) == 5
 
 

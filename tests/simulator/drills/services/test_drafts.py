@@ -79,10 +79,60 @@ def test_a_cell_of_a_draft_is_driven_by_the_drafts_own_table_and_its_run_is_kept
     assert sum(one.state is State.NEVER for one in found.cells) == 23
 
 
-def test_no_coverage_and_no_list_of_what_is_published_counts_them(actor, draft):
+def standing(actor):
+    """How the overview and the list of fabrics count the one fabric that has drills."""
+    found = drills_standing(actor)
+    return {state: count for one in found.wrong for state, count in one.counts.items() if count}, found.whole
+
+
+def test_the_proof_of_a_draft_is_kept_when_it_is_published_unchanged(actor, draft):
     ended(ask(actor, draft, "all").batch)
-    assert coverage(actor, "small").counts == {State.NEVER: 24}
-    assert drills_standing(actor).undrilled == ("small",)
+    fabric_publish(actor=actor, source=SMALL + CHANGED)
+    found = coverage(actor, "small")
+    assert (found.counts, found.proven) == ({State.PASS: 24}, 24)
+    assert standing(actor) == ({}, 1)
+    assert all(one.last.author == "owner" for one in found.cells)
+
+
+def test_of_a_draft_that_is_published_with_one_cell_changed_that_one_is_stale(actor, draft):
+    ended(ask(actor, draft, "all").batch)
+    fabric_publish(actor=actor, source=SMALL + SURFACES)
+    found = coverage(actor, "small")
+    assert (found.counts, state(found)) == ({State.PASS: 23, State.STALE: 1}, State.STALE)
+    assert standing(actor) == ({State.PASS: 23, State.STALE: 1}, 0)
+
+
+def test_the_newest_verdict_counts_whether_it_is_about_the_draft_or_the_revision(actor, draft):
+    ended(ask(actor, draft, "all").batch, "deviated")
+    fabric_publish(actor=actor, source=SMALL + CHANGED)
+    ended(drill_ask(actor=actor, fabric="small", cells=(ONE,)).batch)
+    found = coverage(actor, "small")
+    assert (state(found), found.proven) == (State.PASS, 1)
+    assert standing(actor) == ({State.PASS: 1, State.DEVIATED: 23}, 0)
+    ended(ask(actor, draft, (ONE,)).batch, "deviated")
+    assert coverage(actor, "small").counts == {State.DEVIATED: 24}
+    assert standing(actor) == ({State.DEVIATED: 24}, 0)
+
+
+def test_a_draft_proves_only_the_cells_that_are_published_as_they_are_in_it(actor, draft, stranger):
+    ended(ask(actor, draft, "all").batch)
+    fabric_publish(actor=stranger, source=SMALL)
+    found = coverage(actor, "small")
+    assert (found.counts, state(found)) == ({State.PASS: 23, State.NEVER: 1}, State.NEVER)
+    assert standing(actor) == ({State.PASS: 23, State.NEVER: 1}, 0)
+    assert coverage(stranger, "small").counts == {State.NEVER: 24}, "another workspace's draft"
+    assert coverage(actor, "small", "live").counts == {State.NEVER: 24}, "they were not live"
+
+
+def test_a_publication_makes_no_cell_stale_that_the_draft_proves(actor, draft):
+    ended(drill_ask(actor=actor, fabric="small", cells="all").batch)
+    assert [one.cell for one in coverage_made_stale(actor, "small", draft).cells] == [ONE]
+    ended(ask(actor, draft, (ONE,)).batch)
+    assert coverage_made_stale(actor, "small", draft).cells == ()
+
+
+def test_no_list_of_what_is_published_has_them(actor, draft):
+    ended(ask(actor, draft, "all").batch)
     assert drills_recent(actor, fabric="small") == ([], False)
     assert [one.name for one in fabrics_list(actor)] == ["small"]
     assert Fabric.objects.get(workspace_id=actor.workspace_id).revisions.count() == 1

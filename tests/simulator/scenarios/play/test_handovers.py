@@ -118,8 +118,8 @@ def test_a_monitor_that_sees_nothing_deviates(monkeypatch):
         found = play(peers(), find_shipped(TO_AND_FRO), tier)
         assert found.verdict == "deviated", (tier, found)
         assert (
-            found.why
-            == "3 handovers, then handoff_cycle, where the fabric's limits promise 2 handovers, then brief_repeated"
+            found.why == "the handovers did not end as the fabric's limits promise: "
+            "it had 3 handovers, then handoff_cycle, where 2 handovers, then brief_repeated was promised"
         )
 
 

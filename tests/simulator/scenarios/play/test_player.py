@@ -85,7 +85,10 @@ def test_an_abort_condition_ends_it_as_aborted():
 
 def test_a_failure_of_another_row_than_it_names_is_a_deviation():
     why = deviating(play(default_table(), scenario(DOWN, failure="unsafe_output"), FAST))
-    assert why == "it names the row unsafe_output, and the first decision was provider_failure: retry"
+    assert why == (
+        "the run met another row of the table than the scenario names: "
+        "it names unsafe output, and the first decision was provider failure: retry"
+    )
 
 
 def test_the_record_is_chaostoolkit_s():

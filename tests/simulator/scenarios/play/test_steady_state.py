@@ -46,7 +46,7 @@ def test_a_failure_that_is_never_over_makes_the_cell_deviate(monkeypatch):
     assert cell.verdict == "deviated"
     assert cell.expected == cell.observed
     assert cell.why.startswith(
-        "afterwards, once the failure is over: it ended failed, where it completes undisturbed; it decided about failures: retry"
+        "a steady-state check failed afterwards, once the failure is over: it ended failed, where it completes undisturbed; it decided about failures: retry"
     )
 
 
