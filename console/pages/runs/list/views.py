@@ -31,7 +31,7 @@ from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import fabrics_list
 from fabric.selectors.runs.query.filters import Ids, slow_terms
-from fabric.selectors.runs.query.grammar import FIELDS, TEXT, Problem, Query, Term, parse, quote_term
+from fabric.selectors.runs.query.grammar import FIELDS, OF_CONTENTS, TEXT, Problem, Query, Term, parse, quote_term
 from fabric.selectors.runs.query.list_pages import (
     Matched,
     Page,
@@ -101,7 +101,7 @@ class Chip:
         written = self.term.written
         if self.term.field == "started" and written.startswith("-") and ".." not in written:
             written = f"last {written[1:]}"
-        elif self.term.field == TEXT:
+        elif self.term.field in OF_CONTENTS:
             written = f"has {written}"
         elif isinstance(self.term.value, tuple):
             written = " or ".join(self.term.value).replace("_", " ")

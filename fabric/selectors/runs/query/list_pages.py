@@ -18,13 +18,14 @@ from django.db.models.functions import Coalesce
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.models import Fabric, Run
+from fabric.models.runs.run import BAD_STATES, ENDED, match_words
 from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.database_time import time_limit
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import build_reach_condition, match_visible, read_by
 from fabric.selectors.runs.lookup import Waiting
 from fabric.selectors.runs.query.filters import Ids, condition
-from fabric.selectors.runs.query.grammar import TEXT, Query
+from fabric.selectors.runs.query.grammar import OF_CONTENTS, Query
 
 PAGE_MAX = 200
 COUNT_MAX = 10_000
@@ -35,14 +36,17 @@ PAGE_LIMIT_S = 2.0
 COUNT_LIMIT_S = 0.3
 """Time limit of parts beside the list, which a page can leave out."""
 
-_WELL = f"state NOT IN ('{RunState.ABORTED.value}', '{RunState.FAILED.value}', '{RunState.STOPPED.value}')"
+_COMPLETED = f"state = '{RunState.COMPLETED.value}'"
 _BARS = f"""
-    SELECT number, COUNT(*) FILTER (WHERE {_WELL} AND NOT recovered), COUNT(*) FILTER (WHERE {_WELL} AND recovered),
-        COUNT(*) FILTER (WHERE NOT ({_WELL}))
+    SELECT number, COUNT(*) FILTER (WHERE {_COMPLETED} AND NOT recovered),
+        COUNT(*) FILTER (WHERE {_COMPLETED} AND recovered),
+        COUNT(*) FILTER (WHERE {match_words(sorted(set(BAD_STATES) - {RunState.CANCELLED})) % {"expressions": "state"}}),
+        COUNT(*) FILTER (WHERE state = '{RunState.CANCELLED.value}'),
+        COUNT(*) FILTER (WHERE NOT ({match_words(ENDED) % {"expressions": "state"}}))
     FROM ({{newest}}) AS newest GROUP BY number ORDER BY number LIMIT %s
 """  # noqa: S608 - Words of the engine's own.
-"""Counts of outcomes in each stretch of the ``newest`` runs. Django cannot group a sliced query, so it is written
-out.
+"""Counts of ``Bar``'s parts in each stretch of the ``newest`` runs. Django cannot group a sliced query, so it is
+written out.
 """
 
 
@@ -108,9 +112,14 @@ class Bar:
     """The runs that were asked for in one stretch of time, ``number`` widths after the chart's beginning."""
 
     number: int
-    plain: int
+    completed: int
+    """Without a recovery."""
     recovered: int
+    """Completed after a recovery."""
     bad: int
+    """Failed, aborted or stopped."""
+    cancelled: int
+    unended: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +243,6 @@ def runs_news(
 
 def _query_runs(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
     rows = Run.objects.filter(build_reach_condition(actor, Run), condition(query, fabrics, actor.workspace_id))
-    if any(term.field == TEXT for term in query.terms):
-        rows = rows.filter(read_by(actor, Run))  # A reader finds no run by words of a title that they may not read.
+    if any(term.field in OF_CONTENTS for term in query.terms):
+        rows = rows.filter(read_by(actor, Run))  # A reader finds no run by words that they may not read.
     return rows.order_by("-created_at", "id")

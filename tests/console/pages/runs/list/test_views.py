@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.pages.runs.list.chart import BARS_MAX, WIDTHS_S, Chart
-from console.pages.runs.list.rows import list_fired_protections, marks
+from console.pages.runs.list.rows import list_recovery_marks, marks
 from console.pages.runs.list.views import TABS
 from fabric.composition import engine as wiring
 from fabric.core.values.flow import RunState, Stage
@@ -312,15 +312,26 @@ def test_the_chart_and_its_table_say_the_same(browser, actor, small):
     done = ran(actor, small)
     Run.objects.filter(id=done.id).update(recovered=True)
     Run.objects.filter(id=queued(actor, small)).update(state="aborted", ended_at=1)
+    Run.objects.filter(id=queued(actor, small)).update(state="cancelled", ended_at=1)
+    Run.objects.filter(id=queued(actor, small)).update(state="waiting", recovered=True)
     queued(actor, small)
     page = shown(browser, q="started:-4h")
     assert "5 minutes a bar" in page
-    assert "completed 1<" in page
-    assert "recovered 1<" in page
-    assert "failed, aborted or stopped 1<" in page
+    counts = {
+        "completed": 0,
+        "completed after recovery": 1,
+        "failed, aborted or stopped": 1,
+        "cancelled": 1,
+        "not ended yet": 2,
+    }
+    legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)[0]
+    assert dict(re.findall(r"</svg>([^<]+) (\d+)</li>", legend)) == {word: str(of) for word, of in counts.items()}
     table = re.search(r'aria-label="Runs started, as a table".*?</table>', page, re.DOTALL)[0]
+    assert re.findall(r'<th scope="col" class="num">([^<]+)', table) == [word.capitalize() for word in counts]
     rows = [re.findall(r'<td class="num">(\d+)', row) for row in table.split("<tr>")[2:]]
-    assert [sum(int(row[n]) for row in rows) for n in range(3)] == [1, 1, 1]
+    assert [sum(int(row[n]) for row in rows) for n in range(5)] == list(counts.values())
+    said = ", ".join(f"{of} {word}" for word, of in counts.items())
+    assert f': 5 in all, {said}"' in page
 
 
 @pytest.mark.parametrize(
@@ -355,9 +366,7 @@ def test_every_state_in_every_stage_has_its_bar():
         assert {mark.tone for mark in made} <= {"ok", "info", "human", "danger", "neutral", "line"}, (state, stage)
         if state is RunState.COMPLETED:
             assert {mark.word for mark in made} == {"passed"}, stage
-        assert all(
-            protection.word for protection in list_fired_protections(state, 1, recovered=True, truncated=True)
-        ), state
+        assert all(mark.word for mark in list_recovery_marks(state, 1, recovered=True, truncated=True)), state
 
 
 def test_the_views_are_queries():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
+from itertools import product
 
 import pytest
 from django.db import connection
 
-from fabric.core.values.flow import PROVIDER_AWAY, RunState
+from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
-from fabric.models import Fabric, Run
+from fabric.models import Fabric, Revision, Run
+from fabric.models.fields.identities import new_id
 from fabric.selectors import database_time
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
@@ -45,6 +48,11 @@ def many(actor) -> dict[str, RunRow]:
     Run.objects.filter(id__in=ids[:3]).update(reason=f"{PROVIDER_AWAY}12:00 UTC: 503")
     Run.objects.filter(id__in=ids[1:3]).update(state="running", ended_at=None)
     Run.objects.filter(id=ids[4]).update(state="waiting", ended_at=None)
+    Run.objects.filter(id__in=ids[5:9]).update(reason="the breaker of the provider is open, 100% of its calls failed")
+    later = Revision.objects.get(id=Run.objects.get(id=ids[9]).revision_id)
+    later.pk, later.number, later.digest = new_id(), 2, "another"
+    later.save(force_insert=True)
+    Run.objects.filter(id__in=ids[9:12]).update(revision_id=later.pk)
     whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
     return {row.id: row for row in (RunRow(*values) for values in whole)}
 
@@ -87,6 +95,14 @@ ASKED = {
     "fabric:c*": lambda row: row.fabric_name.startswith("c"),
     "-fabric:c*": lambda row: not row.fabric_name.startswith("c"),
     "fabric:zzz*": lambda row: False,
+    "revision:1": lambda row: row.revision_number == 1,
+    "revision:>1": lambda row: row.revision_number > 1,
+    "-revision:>1": lambda row: row.revision_number <= 1,
+    "stage:plan,fan-out": lambda row: row.stage in ("plan", "fan_out"),
+    "-stage:finalize": lambda row: row.stage != "finalize",
+    "why:BREAKER": lambda row: "breaker" in row.reason.lower(),
+    'why:"100%"': lambda row: "100%" in row.reason,
+    "-why:breaker": lambda row: "breaker" not in row.reason.lower(),
     "tier:high_stakes": lambda row: row.tier == Tier.HIGH_STAKES,
     "priority:critical": lambda row: row.created_by == "ana",
     "started:-5d": lambda row: row.created_at >= NOW - 5 * DAY,
@@ -196,10 +212,32 @@ def test_bars_add_up_to_the_runs(many, actor):
     since = min(row.created_at for row in many.values())
     bars = runs_bars(actor, Query(), fabric_ids(actor), since=since, width=DAY, bars=40)
     assert [bar.number for bar in bars] == sorted({(row.created_at - since) // DAY for row in many.values()})
-    bad = [row for row in many.values() if row.state in (RunState.FAILED, RunState.ABORTED)]
-    recovered = [row for row in many.values() if row.recovered and row not in bad]
-    assert (sum(bar.bad for bar in bars), sum(bar.recovered for bar in bars)) == (len(bad), len(recovered))
-    assert sum(bar.plain + bar.recovered + bar.bad for bar in bars) == len(many)
+    completed = [row for row in many.values() if row.state == RunState.COMPLETED]
+    assert {
+        "completed": sum(bar.completed for bar in bars),
+        "recovered": sum(bar.recovered for bar in bars),
+        "bad": sum(bar.bad for bar in bars),
+        "cancelled": sum(bar.cancelled for bar in bars),
+        "unended": sum(bar.unended for bar in bars),
+    } == {
+        "completed": sum(not row.recovered for row in completed),
+        "recovered": sum(row.recovered for row in completed),
+        "bad": sum(row.state in (RunState.FAILED, RunState.ABORTED, RunState.STOPPED) for row in many.values()),
+        "cancelled": sum(row.state == RunState.CANCELLED for row in many.values()),
+        "unended": sum(row.state not in TERMINAL for row in many.values()),
+    }
+
+
+def test_a_bar_counts_each_state_once_and_no_live_run_as_completed(many, actor):
+    ids = sorted(many)[: 2 * len(RunState)]
+    for number, (state, recovered) in enumerate(product(RunState, (True, False))):
+        Run.objects.filter(id=ids[number]).update(
+            state=state, recovered=recovered, created_at=NOW, priority=1, created_by="each"
+        )
+    (bar,) = runs_bars(actor, query("by:each", actor), fabric_ids(actor), since=NOW, width=DAY, bars=1)
+    # Failed, aborted and stopped; each state is there with a recovery and without.
+    parts = {"completed": 1, "recovered": 1, "bad": 6, "cancelled": 2}
+    assert asdict(bar) == {"number": 0, **parts, "unended": len(ids) - 10}
 
 
 def test_news_are_what_the_page_has_not(many, actor):
