@@ -103,7 +103,8 @@ class RunListLine:
     fabric: str
     tier: str
     stages: SafeString
-    started: SafeString
+    when: SafeString
+    """The instant that the list is ordered by."""
     took: str
     cost: str
     """With as many decimals as every other row's."""
@@ -112,13 +113,13 @@ class RunListLine:
     recovery: SafeString
 
 
-def lines(rows: Iterable[RunRow], now: int = 0) -> list[RunListLine]:
-    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock."""
+def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started") -> list[RunListLine]:
+    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock. ``by``: word of their order."""
     pattern, now = reverse("run", args=[SOME_RUN]), now or time.time_ns() // 1_000
-    return [_line(row, pattern.replace(SOME_RUN, row.id), now) for row in rows]
+    return [_line(row, pattern.replace(SOME_RUN, row.id), now, by) for row in rows]
 
 
-def _line(run: RunRow, href: str, now: int) -> RunListLine:
+def _line(run: RunRow, href: str, now: int, by: str) -> RunListLine:
     live = run.state not in TERMINAL
     reason = "" if run.state == RunState.COMPLETED and run.reason in UNTOLD else run.reason
     took = span(max(0, (run.ended_at or now) - run.created_at))
@@ -137,7 +138,7 @@ def _line(run: RunRow, href: str, now: int) -> RunListLine:
         fabric=f"{run.fabric_name}@r{run.revision_number}",
         tier=TIERS.get(run.tier, run.tier),
         stages=stage_bar(run.state, run.stage),
-        started=instant(run.created_at, "full"),
+        when=instant(run.ended_at if by == "ended" else run.created_at, "full"),
         took=f"{took} so far" if live else took,
         cost=usd_column(run.cost_usd_micros),
         cost_exact=usd(run.cost_usd_micros),

@@ -26,6 +26,7 @@ from fabric.selectors.reach import build_reach_condition, match_visible, read_by
 from fabric.selectors.runs.lookup import Waiting
 from fabric.selectors.runs.query.filters import Ids, condition
 from fabric.selectors.runs.query.grammar import OF_CONTENTS, Query
+from fabric.selectors.runs.query.orders import NEWEST, Order, match_index
 
 PAGE_MAX = 200
 COUNT_MAX = 10_000
@@ -78,11 +79,6 @@ class RunRow(Waiting):
     children: int = 0
     """Number of child runs."""
 
-    @property
-    def cursor(self) -> str:
-        """The value of ``before`` or ``after`` with which ``runs_page`` goes on."""
-        return f"{self.created_at}.{self.id}"
-
 
 _PATHS = {"fabric_name": "fabric__name", "revision_number": "revision__number"}
 """The columns of other tables, by the row's field."""
@@ -91,11 +87,25 @@ _COLUMNS = tuple(_PATHS.get(one.name, one.name) for one in fields(RunRow) if one
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows, the newest first, and whether there are more at either end."""
+    """Some rows in their order, and whether there are later and earlier ones."""
 
     rows: tuple[RunRow, ...]
+    order: Order
     newer: bool
     older: bool
+
+    @property
+    def first(self) -> str:
+        """Cursor of its first row."""
+        return self._cursor(self.rows[0])
+
+    @property
+    def last(self) -> str:
+        """Cursor of its last row."""
+        return self._cursor(self.rows[-1])
+
+    def _cursor(self, row: RunRow) -> str:
+        return f"{getattr(row, self.order.column)}.{row.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +167,33 @@ def rows_named(actor: Actor, workspace_id: str, ids: Sequence[str]) -> list[RunR
 
 
 def runs_page(
-    actor: Actor, query: Query, fabrics: Ids, *, limit: int = 50, before: str | None = None, after: str | None = None
+    actor: Actor,
+    query: Query,
+    fabrics: Ids,
+    *,
+    order: Order = NEWEST,
+    limit: int = 50,
+    before: str | None = None,
+    after: str | None = None,
 ) -> Page:
-    """The matching runs, the newest first: older than the cursor ``before``, else newer than ``after``, else from the
-    newest on.
+    """The matching runs in an order that serves the query: nearest before the cursor ``before`` in time, else nearest
+    after the cursor ``after``, else from the order's beginning on.
 
     Refused invalid for a cursor that is none; raises TookTooLong.
     """
-    rows, limit = _query_runs(actor, query, fabrics), max(1, min(limit, PAGE_MAX))
+    rows, limit = _query_runs(actor, query, fabrics).filter(match_index(order, query)), max(1, min(limit, PAGE_MAX))
+    # Read away from the cursor, so that the page next to it is found and not one at the list's end.
+    way = replace(order, falling=bool(before)) if before or after else order
     if before:
-        rows = rows.filter(build_cursor_condition(before, "-created_at", field="before"))
+        rows = rows.filter(order.match_beyond(before, "before"))
     elif after:
-        # Read from the cursor upwards, so that the page next to it is found and not the newest one.
-        rows = rows.filter(build_cursor_condition(after, "created_at", ids="lt")).order_by("created_at", "-id")
+        rows = rows.filter(order.match_beyond(after, "after"))
     with time_limit(PAGE_LIMIT_S):
-        found = [_row(actor, row) for row in _rows(rows)[: limit + 1]]
+        found = [_row(actor, row) for row in _rows(way.sort(rows))[: limit + 1]]
     more, found = len(found) > limit, found[:limit]
-    if after and not before:
-        return Page(tuple(reversed(found)), newer=more, older=True)
-    return Page(tuple(found), newer=bool(before), older=more)
+    shown = tuple(found if way == order else reversed(found))
+    cursor = bool(before or after)
+    return Page(shown, order, newer=cursor if way.falling else more, older=more if way.falling else cursor)
 
 
 def runs_matched(actor: Actor, query: Query, fabrics: Ids) -> Matched:
