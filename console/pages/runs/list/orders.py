@@ -11,7 +11,7 @@ from fabric.selectors.runs.query.orders import Order, list_order_words
 
 @dataclass(frozen=True, slots=True)
 class OrderWords:
-    """What a page says of an order."""
+    """Words of a page for an order."""
 
     says: str
     first: str
@@ -31,7 +31,7 @@ WORDS: Mapping[str, OrderWords] = {
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of the column of instants: the order that the list has, and the other one that serves the query."""
+    """The heading of the column of instants, with links to other orders."""
 
     word: str
     way: str
@@ -40,7 +40,7 @@ class Heading:
     turn: str
     turn_says: str
     other: str
-    """Word of the other order; empty: there is none."""
+    """Words of the other order; empty: there is none."""
     other_href: str
     other_says: str
 
@@ -55,7 +55,7 @@ def build_heading(order: Order, query: Query, address: Callable[[Order], str]) -
         icon="down" if order.falling else "up",
         turn=address(turned),
         turn_says=WORDS[turned.name].says,
-        other=other.word if other else "",
+        other={"started": "by start", "ended": "by end"}[other.word] if other else "",
         other_href=address(other) if other else "",
         other_says=WORDS[other.name].says if other else "",
     )

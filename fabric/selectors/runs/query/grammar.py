@@ -107,7 +107,7 @@ FIELDS: Mapping[str, Field] = {
 MEANT: Mapping[str, list[str]] = {"reason": ["why"], "cause": ["why"]}
 """Names that a page gives to a field, and the field itself."""
 OF_CONTENTS = frozenset({TEXT, "why"})
-"""Fields that compare contents: for who may read them, a run without that right is none that matches."""
+"""Fields that compare contents. They match no run for a reader without the right to its contents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,9 +176,9 @@ def runs_page(
     before: str | None = None,
     after: str | None = None,
 ) -> Page:
-    """The matching runs in an order that serves the query: nearest before the cursor ``before`` in time, else nearest
-    after the cursor ``after``, else from the order's beginning on.
+    """The matching runs in an order that serves the query, from its beginning on or next to a cursor.
 
+    ``before``, ``after``: the cursor that they are nearest to in time, at its earlier or its later side.
     Refused invalid for a cursor that is none; raises TookTooLong.
     """
     rows, limit = _query_runs(actor, query, fabrics).filter(match_index(order, query)), max(1, min(limit, PAGE_MAX))

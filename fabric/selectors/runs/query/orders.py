@@ -44,7 +44,7 @@ class Order:
         return f"{'-' if self.falling else ''}{self.word}"
 
     def turned(self) -> Order:
-        """The same instants, the other end first."""
+        """Return the order with its other end first."""
         return Order(self.word, not self.falling)
 
     def sort(self, rows: QuerySet[Run, Any]) -> QuerySet[Run, Any]:
@@ -64,7 +64,7 @@ NEWEST = Order()
 
 
 def list_order_words(query: Query) -> tuple[str, ...]:
-    """The words of the orders that an index answers for a query. An end is in the indexes of two groups of states."""
+    """Return the words of the orders that an index answers. An end is in the indexes of two groups of states."""
     return tuple(COLUMNS) if _states(query) is not None else ("started",)
 
 
@@ -95,7 +95,7 @@ def match_index(order: Order, query: Query) -> Q:
 
 
 def _states(query: Query) -> frozenset[str] | None:
-    """The states that a query asks for, where one index has their ends and no other one lures the planner away."""
+    """Return the states that a query asks for, if one index has their ends. None: a planner would sort."""
     if any(term.field in ELSEWHERE and not term.negated for term in query.terms):
         return None
     for term in query.terms:

@@ -126,13 +126,13 @@ def test_failed_runs_are_ordered_by_their_end_and_show_it(browser, seven):
     started = Run.objects.get(id=seven[2]).created_at
     Run.objects.filter(id=seven[1]).update(ended_at=started + 90_000_000)
     failed = heads(shown(browser, q="state:failed"))
-    assert failed["by ended"] == "/runs?q=state%3Afailed&sort=-ended"
-    page = browser.get(failed["by ended"]).content.decode()
+    assert failed["by end"] == "/runs?q=state%3Afailed&sort=-ended"
+    page = browser.get(failed["by end"]).content.decode()
     assert titles(page) == [1, 2]
     assert heads(page) == {
         "is": "descending",
         "Ended": "/runs?q=state%3Afailed&sort=ended",
-        "by started": "/runs?q=state%3Afailed",
+        "by start": "/runs?q=state%3Afailed",
     }
     assert instant(started + 90_000_000, "full") in page
     assert titles(browser.get(heads(page)["Ended"]).content.decode()) == [2, 1]
