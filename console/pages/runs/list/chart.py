@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from django.utils.safestring import SafeString
 
@@ -69,7 +68,8 @@ class Stretch:
         return sum(self.counts)
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """A part of all bars."""
 
     tone: str

@@ -17,6 +17,7 @@ from fabric.selectors.runs.query.grammar import FIELDS, Query
 
 COLUMNS: Mapping[str, str] = {"started": "created_at", "ended": "ended_at"}
 """Column of each order, by its word in an address."""
+COMPLETED = frozenset({RunState.COMPLETED.value})
 HAS_COMPLETED = Q(IndexCondition(F("state"), template="%(expressions)s = 'completed'"))
 """Completed runs, as a query must state it to use the partial index."""
 ELSEWHERE = tuple(
@@ -91,7 +92,7 @@ def keep_order(name: str, query: Query) -> Order:
 
 def match_index(order: Order, query: Query) -> Q:
     """Return the condition that names the order's index, for a query that it answers."""
-    return HAS_COMPLETED if order.word == "ended" and _states(query) == {RunState.COMPLETED} else Q()
+    return HAS_COMPLETED if order.word == "ended" and _states(query) == COMPLETED else Q()
 
 
 def _states(query: Query) -> frozenset[str] | None:
@@ -101,5 +102,5 @@ def _states(query: Query) -> frozenset[str] | None:
     for term in query.terms:
         if term.field == "state" and not term.negated and isinstance(term.value, tuple):
             chosen = frozenset(term.value)
-            return chosen if chosen <= set(BAD_STATES) or chosen == {RunState.COMPLETED} else None
+            return chosen if chosen <= set(BAD_STATES) or chosen == COMPLETED else None
     return None

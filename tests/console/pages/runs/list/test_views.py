@@ -97,6 +97,7 @@ def test_the_page_goes_on_both_ways(browser, seven, monkeypatch):
 def heads(page: str) -> dict[str, str]:
     """Addresses of the links in the heading of the instants, by their words; the sorted way under ``is``."""
     head = re.search(r'<th scope="col" class="c-when" aria-sort="(\w+)">(.*?)</th>', page, re.DOTALL)
+    assert head
     found = re.findall(r'<a href="([^"]+)"[^>]*>([\w ]+)<', head[2])
     return {"is": head[1]} | {word: unescape(link) for link, word in found}
 
