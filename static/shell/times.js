@@ -11,6 +11,11 @@ export function localise(root = document) {
     if (format) time.textContent = format.format(new Date(time.dateTime));
     time.dataset.local = "";
   }
+  // Only here a page shows the reader's own times, so only here it may say so.
+  for (const place of root.querySelectorAll("[data-zone]:not([data-local])")) {
+    place.textContent = `times are yours (${new Intl.DateTimeFormat().resolvedOptions().timeZone}), UTC on hover`;
+    place.dataset.local = "";
+  }
   distances(root);
 }
 

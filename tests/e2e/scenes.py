@@ -298,6 +298,7 @@ LISTS = (
     Scene("runs", "/runs"),
     Scene("runs-filter-open", "/runs", add_filter),
     Scene("runs-filtered", "/runs?q=state:completed+costs"),
+    Scene("runs-failed-by-end", "/runs?q=state:failed,aborted,stopped&sort=-ended"),
     Scene("runs-none", "/runs?q=state:failed+nosuchword"),
     Scene("runs-wrong-query", "/runs?q=state:nosuch", status=422),
     Scene("reviews", "/reviews"),

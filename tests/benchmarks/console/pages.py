@@ -35,7 +35,16 @@ INDEXED = (
     ("one run's children", f"parent:{many_runs.PARENT}"),
 )
 """Views that an index answers: name and query."""
+SORTED = (
+    ("oldest first", "", "started"),
+    ("failed, by end", "state:failed,aborted", "-ended"),
+    ("completed, by end", "state:completed", "ended"),
+)
+"""Views in an order that an index has: name, query and order."""
 SCANNED = (
+    ("a revision", "revision:>7"),
+    ("a stage", "stage:validate"),
+    ("a reason of none", "why:zebra"),
     ("high stakes", "tier:high_stakes"),
     ("a priority of none", "priority:critical"),
     ("took long", "took:>14m"),
@@ -73,6 +82,7 @@ def figures(rounds: int) -> list[dict[str, Any]]:
     browser = Client(HTTP_HOST="127.0.0.1")
     browser.post("/login/link", {"token": login_link_create(owner_ensure())})
     cases = [(name, {"q": query}, True) for name, query in INDEXED]
+    cases += [(name, {"q": query, "sort": order}, True) for name, query, order in SORTED]
     cases += [("a page from the middle", {"before": _middle()}, True)]
     cases += [(name, {"q": query}, False) for name, query in SCANNED]
     return [

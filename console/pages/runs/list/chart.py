@@ -27,8 +27,14 @@ LOWEST = 1.5
 """Smallest height of a bar's part that stands for one run among thousands."""
 GAP = 0.16
 """Between two bars, as a part of the width that one has."""
-TONES = ("neutral", "warn", "danger")
-"""Parts of a bar, from below: completed, recovered, failed."""
+PARTS: tuple[tuple[str, str, str], ...] = (
+    ("completed", "neutral", "completed"),
+    ("recovered", "warn", "completed after recovery"),
+    ("bad", "danger", "failed, aborted or stopped"),
+    ("cancelled", "hollow", "cancelled"),
+    ("unended", "info", "not ended yet"),
+)
+"""Field of ``Bar``, tone and words of each part of a bar, from below."""
 WIDTHS_S: tuple[tuple[int, str], ...] = (
     (10, "10 seconds"),
     (30, "30 seconds"),
@@ -53,14 +59,22 @@ class Stretch:
     """A row of the table: one bar."""
 
     at: int
-    plain: int
-    recovered: int
-    bad: int
+    counts: tuple[int, ...]
+    """Number of runs of each part."""
 
     @property
     def all(self) -> int:
         """Number of runs in this bar."""
-        return self.plain + self.recovered + self.bad
+        return sum(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of all bars."""
+
+    tone: str
+    word: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -82,10 +96,10 @@ class Chart:
         return max((stretch.all for stretch in self.stretches), default=0)
 
     @cached_property
-    def totals(self) -> Stretch:
-        """The sums of all bars, as one row."""
-        rows = self.stretches
-        return Stretch(self.since, sum(s.plain for s in rows), sum(s.recovered for s in rows), sum(s.bad for s in rows))
+    def parts(self) -> tuple[Part, ...]:
+        """The parts, each with its sum over all bars."""
+        rows = [stretch.counts for stretch in self.stretches]
+        return tuple(Part(tone, word, sum(row[number] for row in rows)) for number, (_, tone, word) in enumerate(PARTS))
 
     @property
     def instant_form(self) -> str:
@@ -96,8 +110,9 @@ class Chart:
     @property
     def label(self) -> str:
         """The picture in a sentence, for who does not see it."""
-        started = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {self.totals.all:,} in all"
-        return f"{started}, {self.totals.recovered:,} after recovery, {self.totals.bad:,} stopped, aborted or failed"
+        whole = sum(part.count for part in self.parts)
+        started = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {whole:,} in all"
+        return ", ".join([started, *(f"{part.count:,} {part.word}" for part in self.parts)])
 
     @property
     def bars_svg(self) -> SafeString:
@@ -109,7 +124,7 @@ class Chart:
         width_us = (self.until - self.since) // self.bars
         for stretch in self.stretches:
             x, y = step * ((stretch.at - self.since) // width_us + GAP / 2), HEIGHT
-            for tone, count in zip(TONES, (stretch.plain, stretch.recovered, stretch.bad), strict=True):
+            for (_, tone, _), count in zip(PARTS, stretch.counts, strict=True):
                 if count:
                     # One run among thousands is still to be seen.
                     height = max(LOWEST, (HEIGHT - HEADROOM) * count / most)
@@ -145,4 +160,4 @@ def build_chart(actor: Actor, query: Query, fabrics: Ids, *, matched: Matched, n
 
 
 def _stretch(bar: Bar, since: int, width: int) -> Stretch:
-    return Stretch(since + bar.number * width, bar.plain, bar.recovered, bar.bad)
+    return Stretch(since + bar.number * width, tuple(getattr(bar, field) for field, _, _ in PARTS))

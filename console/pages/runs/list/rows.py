@@ -15,16 +15,24 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from console.site.markup import mark_safe_markup
 from console.templatetags.figures import instant, span, thousands, usd, usd_column
 from console.templatetags.marks import TIERS, state_badge
 from console.templatetags.said import inert
+from console.topologies.drawing import cut
 from fabric.core.values.flow import ANSWERED, TERMINAL, RunState, Stage
 from fabric.core.values.words import count
+from fabric.selectors.contents import UNREAD_LINE
 from fabric.selectors.runs.query.filters import TAIL_CHARS
 from fabric.selectors.runs.query.list_pages import RunRow
 
 SOME_RUN = "00000000-0000-0000-0000-000000000000"
 """Stands for a run's id in an address that is made once for all rows."""
+
+
+REASON_CHARS = 120
+UNTOLD = frozenset({"", "finished", UNREAD_LINE})
+"""Reasons that tell no more than the state of a completed run."""
 
 
 class RunListMark(NamedTuple):
@@ -36,8 +44,10 @@ class RunListMark(NamedTuple):
     x: int
 
 
-class Protection(NamedTuple):
-    """Something that the engine did for a run, as far as its row tells."""
+class RecoveryMark(NamedTuple):
+    """Something that the engine did to save a run, as far as its row tells. Its page has all protections that
+    fired.
+    """
 
     icon: str
     word: str
@@ -82,6 +92,9 @@ class RunListLine:
     state: SafeString
     href: str
     title: str
+    reason: str
+    """Why it ended or waits, cut; ``""`` where there is nothing to say."""
+    reason_whole: str
     tail: str
     """The digits that tell runs apart."""
     session: str
@@ -90,23 +103,25 @@ class RunListLine:
     fabric: str
     tier: str
     stages: SafeString
-    started: SafeString
+    when: SafeString
+    """The instant that the list is ordered by."""
     took: str
     cost: str
     """With as many decimals as every other row's."""
     cost_exact: str
     tokens: str
-    protections: SafeString
+    recovery: SafeString
 
 
-def lines(rows: Iterable[RunRow], now: int = 0) -> list[RunListLine]:
-    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock."""
+def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started") -> list[RunListLine]:
+    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock. ``by``: word of their order."""
     pattern, now = reverse("run", args=[SOME_RUN]), now or time.time_ns() // 1_000
-    return [_line(row, pattern.replace(SOME_RUN, row.id), now) for row in rows]
+    return [_line(row, pattern.replace(SOME_RUN, row.id), now, by) for row in rows]
 
 
-def _line(run: RunRow, href: str, now: int) -> RunListLine:
+def _line(run: RunRow, href: str, now: int, by: str) -> RunListLine:
     live = run.state not in TERMINAL
+    reason = "" if run.state == RunState.COMPLETED and run.reason in UNTOLD else run.reason
     took = span(max(0, (run.ended_at or now) - run.created_at))
     return RunListLine(
         id=run.id,
@@ -115,39 +130,41 @@ def _line(run: RunRow, href: str, now: int) -> RunListLine:
         state=state_badge(run),
         href=href,
         title=inert(run.title),
+        reason=cut(reason, REASON_CHARS),
+        reason_whole=inert(reason),
         tail=run.id[-TAIL_CHARS:],
         session=inert(run.session_key),
         children=count(run.children, "child run") if run.children else "",
         fabric=f"{run.fabric_name}@r{run.revision_number}",
         tier=TIERS.get(run.tier, run.tier),
         stages=stage_bar(run.state, run.stage),
-        started=instant(run.created_at, "full"),
+        when=instant(run.ended_at if by == "ended" else run.created_at, "full"),
         took=f"{took} so far" if live else took,
         cost=usd_column(run.cost_usd_micros),
         cost_exact=usd(run.cost_usd_micros),
         tokens=thousands(run.tokens),
-        protections=protections(run.state, run.epoch, recovered=run.recovered, truncated=run.truncated),
+        recovery=recovery(run.state, run.epoch, recovered=run.recovered, truncated=run.truncated),
     )
 
 
 @lru_cache(maxsize=256)
-def protections(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString:
-    """The protections that fired, as icons with words."""
-    found = list_fired_protections(state, epoch, recovered=recovered, truncated=truncated)
-    return render_to_string("runs/list/protections.html", {"fired": found})
+def recovery(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString:
+    """The marks of a row as icons with words; nothing for a row without marks."""
+    found = list_recovery_marks(state, epoch, recovered=recovered, truncated=truncated)
+    return render_to_string("runs/list/recovery.html", {"found": found}) if found else mark_safe_markup("")
 
 
-def list_fired_protections(state: str, epoch: int, *, recovered: bool, truncated: bool) -> tuple[Protection, ...]:
-    """The protections that the row knows of. The run's page has the rest."""
+def list_recovery_marks(state: str, epoch: int, *, recovered: bool, truncated: bool) -> tuple[RecoveryMark, ...]:
+    """The marks that a row's columns tell of."""
     found = []
     if epoch:
-        found.append(Protection("replan", f"replanned {epoch}×" if epoch > 1 else "replanned once"))
+        found.append(RecoveryMark("replan", f"replanned {epoch}×" if epoch > 1 else "replanned once"))
     if recovered:
-        found.append(Protection("recov", "recovered"))
+        found.append(RecoveryMark("recov", "recovered"))
     if truncated:
-        found.append(Protection("block", "agent stopped"))
+        found.append(RecoveryMark("block", "agent stopped"))
     if state == RunState.UNWINDING:
-        found.append(Protection("undo", "undoing effects"))
+        found.append(RecoveryMark("undo", "undoing effects"))
     if state == RunState.QUARANTINED:
-        found.append(Protection("lock", "quarantined", "danger"))
+        found.append(RecoveryMark("lock", "quarantined", "danger"))
     return tuple(found)

@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.pages.runs.list.chart import Chart, build_chart
+from console.pages.runs.list.orders import WORDS, build_heading
 from console.pages.runs.list.rows import RunListLine, lines
 from console.site.access.actors import find_actor
 from console.site.sentences import sentence
@@ -31,7 +32,7 @@ from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import fabrics_list
 from fabric.selectors.runs.query.filters import Ids, slow_terms
-from fabric.selectors.runs.query.grammar import FIELDS, TEXT, Problem, Query, Term, parse, quote_term
+from fabric.selectors.runs.query.grammar import FIELDS, OF_CONTENTS, TEXT, Problem, Query, Term, parse, quote_term
 from fabric.selectors.runs.query.list_pages import (
     Matched,
     Page,
@@ -41,6 +42,7 @@ from fabric.selectors.runs.query.list_pages import (
     runs_news,
     runs_page,
 )
+from fabric.selectors.runs.query.orders import NEWEST, Order, keep_order, read_order
 from fabric.selectors.runs.query.values import Bounds
 from simulator.drills.runs.names import PART_WORDS
 from simulator.drills.selectors.drill_views import DrillView
@@ -101,7 +103,7 @@ class Chip:
         written = self.term.written
         if self.term.field == "started" and written.startswith("-") and ".." not in written:
             written = f"last {written[1:]}"
-        elif self.term.field == TEXT:
+        elif self.term.field in OF_CONTENTS:
             written = f"has {written}"
         elif isinstance(self.term.value, tuple):
             written = " or ".join(self.term.value).replace("_", " ")
@@ -115,6 +117,17 @@ def address(query: str, **more: str) -> str:
     return reverse("runs") + (f"?{urlencode(kept)}" if kept else "")
 
 
+def order_address(query: Query, order: Order, **more: str) -> str:
+    """Return the address of the list with a query in an order."""
+    return address(query.text, sort="" if order == NEWEST else order.name, **more)
+
+
+def _without(query: Query, term: Term, order: Order) -> str:
+    """Return the address without a term, in the order of the page where it still serves."""
+    left = Query(query.drop_term(term), tuple(other for other in query.terms if other is not term))
+    return order_address(left, keep_order(order.name, left))
+
+
 @require_safe
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that match ``q``, a page at a time. A line that is not understood leaves the last good one's runs where
@@ -126,23 +139,25 @@ def runs(request: HttpRequest) -> HttpResponse:
     fabrics = fabric_ids(actor)
     asked = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
     if isinstance(asked, Query) and "last" in request.GET:
-        return HttpResponseRedirect(address(asked.text))
+        return HttpResponseRedirect(order_address(asked, keep_order(request.GET.get("sort", ""), asked)))
     query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
+    order = (keep_order if problem else read_order)(request.GET.get("sort", ""), query)
     shown: dict[str, Any] = {
         "query": query,
         "problem": problem,
         "mended": _mend_query(problem, now, fabrics) if problem else None,
         "typed": problem.text if problem else query.text,
-        "chips": [Chip(term, address(query.drop_term(term))) for term in query.terms],
+        "chips": [Chip(term, _without(query, term, order)) for term in query.terms],
+        "sort": "" if order == NEWEST else order.name,
         "tabs": _tabs(actor, query, now, fabrics),
         "fields": _vocabulary("runs/list/fields.html"),
         "words": _vocabulary("runs/list/words.html"),
         "now_ms": now // 1_000,
         "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
-        "refresh": address(query.text),
+        "refresh": order_address(query, order),
     }
     try:
-        page = _page(request, actor, query, fabrics)
+        page = _page(request, actor, query, fabrics, order)
     except TookTooLong as refusal:
         return render(
             request, "runs/list/page.html", shown | {"too_long": _too_long(query, str(refusal), now)}, status=503
@@ -170,7 +185,7 @@ def news(request: HttpRequest) -> HttpResponse:
     shown = {
         "count": found.count if counts_new else 0,
         "more": found.count >= NEWS_MAX,
-        "lines": lines(found.changed),
+        "lines": lines(found.changed, by=keep_order(request.GET.get("sort", ""), query).word),
         "now_ms": now // 1_000,
     }
     return render(request, "runs/list/news.html", shown)
@@ -191,24 +206,29 @@ def _mend_query(problem: Problem, now: int, fabrics: Ids) -> Query | None:
     return line if isinstance(line, Query) else None
 
 
-def _page(request: HttpRequest, actor: Actor, query: Query, fabrics: Ids) -> Page:
+def _page(request: HttpRequest, actor: Actor, query: Query, fabrics: Ids, order: Order) -> Page:
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
-    page = runs_page(actor, query, fabrics, limit=PAGE_RUNS, before=before or None, after=after or None)
-    if after and not before and not page.newer:
-        # The newest page is always a whole one, so that it is the same whichever way one comes to it.
-        return runs_page(actor, query, fabrics, limit=PAGE_RUNS)
+    page = runs_page(actor, query, fabrics, order=order, limit=PAGE_RUNS, before=before or None, after=after or None)
+    upwards = after and not before if order.falling else before
+    if upwards and not (page.newer if order.falling else page.older):
+        # The first page is always a whole one, so that it is the same whichever way one comes to it.
+        return runs_page(actor, query, fabrics, order=order, limit=PAGE_RUNS)
     return page
 
 
 def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
-    rows = page.rows
+    order, words = page.order, WORDS[page.order.name]
+    above, below = (page.newer, page.older) if order.falling else (page.older, page.newer)
+    up, down = ("after", "before") if order.falling else ("before", "after")
     return {
-        "lines": lines(rows, now),
-        "newest": not page.newer,
-        "newer": address(query.text, after=rows[0].cursor) if rows and page.newer else "",
-        "older": address(query.text, before=rows[-1].cursor) if rows and page.older else "",
-        "first": address(query.text) if page.newer else "",
-        "down": rows[-1].cursor if rows and page.older else "",
+        "lines": lines(page.rows, now, by=order.word),
+        "heading": build_heading(order, query, lambda other: order_address(query, other)),
+        "order": words,
+        "newest": not above and order == NEWEST,
+        "above": order_address(query, order, **{up: page.first}) if page.rows and above else "",
+        "below": order_address(query, order, **{down: page.last}) if page.rows and below else "",
+        "first": order_address(query, order) if above else "",
+        "down": page.last if page.rows and below and order == NEWEST else "",
     }
 
 
@@ -286,10 +306,10 @@ def _add_filter(request: HttpRequest) -> str:
         field, value = "state", given.get("state", "")
     sign = {name: sign for name, sign, _ in OPERATORS}.get(given.get("operator", ""), "")
     if not value.strip():
-        return address(query, last=given.get("last", ""))
+        return address(query, last=given.get("last", ""), sort=given.get("sort", ""))
     compared = sign if sign in "<>" else ""
     term = quote_term(field or TEXT, compared + value, negated=sign == "-")
-    return address(f"{query} {term}".strip(), last=query)
+    return address(f"{query} {term}".strip(), last=query, sort=given.get("sort", ""))
 
 
 def _read_seen(text: str) -> dict[str, int]:

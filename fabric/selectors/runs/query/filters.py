@@ -70,6 +70,10 @@ def _state(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return _match_any("state", value)
 
 
+def _stage(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    return _match_any("stage", value)
+
+
 def _waits(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     chosen = value if isinstance(value, tuple) else ()
     return reduce(or_, (WAITS[whom] for whom in WAITS if whom in chosen))
@@ -167,15 +171,21 @@ class _Contains(Func):
         return self.as_sql(compiler, connection, arg_joiner=" ILIKE ", **context)
 
 
-def _title(value: Value, fabrics: Ids, workspace_id: str) -> Q:
-    literal = re.sub(r"([\\%_])", r"\\\1", str(value))
-    return Q(_Contains(F("title"), Literal(f"%{literal}%")))
+def _words(column: str) -> Callable[[Value, Ids, str], Q]:
+    def build(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+        literal = re.sub(r"([\\%_])", r"\\\1", str(value))
+        return Q(_Contains(F(column), Literal(f"%{literal}%")))
+
+    return build
 
 
 BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "state": _state,
     "waits": _waits,
     "fabric": _fabric,
+    "revision": _match_bounds("revision__number"),
+    "stage": _stage,
+    "why": _words("reason"),
     "tier": _tier,
     "priority": _priority,
     "started": _match_bounds("created_at"),
@@ -190,7 +200,7 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "by": _key("created_by"),
     "id": _id,
     "parent": _parent,
-    "text": _title,
+    "text": _words("title"),
 }
 """The condition of each field of ``FIELDS``, before it is turned around."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from fabric.core.texts.text import clean_text
-from fabric.core.values.flow import RunState
+from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.taxonomy import Tier
 from fabric.models import Priority
 from fabric.selectors.runs.lookup import WAITS
@@ -56,6 +56,14 @@ FIELDS: Mapping[str, Field] = {
     "fabric": Field(
         kind=Kind.NAME, means="the fabric's name, * for any ending", example="fabric:ledger*", indexed=True
     ),
+    "revision": Field(kind=Kind.COUNT, means="the number of the fabric's revision", example="revision:>=3"),
+    "stage": Field(
+        kind=Kind.CHOICE,
+        means="the stage it is in or ended in; several with commas",
+        example="stage:fan_out",
+        choices=tuple(Stage),
+    ),
+    "why": Field(kind=Kind.TEXT, means="a word or phrase of its reason", example='why:"retry budget"'),
     "tier": Field(kind=Kind.CHOICE, means="the tier it picked", example="tier:batch", choices=tuple(Tier)),
     "priority": Field(
         kind=Kind.CHOICE,
@@ -96,6 +104,10 @@ FIELDS: Mapping[str, Field] = {
     TEXT: Field(kind=Kind.TEXT, means="a word or phrase of the title", example='"card settlements"'),
 }
 """Every field, by the word before the colon."""
+MEANT: Mapping[str, list[str]] = {"reason": ["why"], "cause": ["why"]}
+"""Names that a page gives to a field, and the field itself."""
+OF_CONTENTS = frozenset({TEXT, "why"})
+"""Fields that compare contents. They match no run for a reader without the right to its contents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +270,7 @@ def _term(token: _Token, known: Known, before: list[Term]) -> Term:
 
 def _no_field(field: str, body: str, start: int, end: int) -> _Bad:
     names = [name for name in FIELDS if name != TEXT]
-    close = get_close_matches(field, names, n=1, cutoff=0.6)
+    close = MEANT.get(field) or get_close_matches(field, names, n=1, cutoff=0.6)
     # The name alone is wrong: the value is kept in what is suggested.
     if close:
         return _Bad(f"there is no field {field!r}: did you mean {close[0]}?", start, start + len(field), close[0])

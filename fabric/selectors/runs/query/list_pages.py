@@ -18,13 +18,15 @@ from django.db.models.functions import Coalesce
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.models import Fabric, Run
+from fabric.models.runs.run import BAD_STATES, ENDED, match_words
 from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.database_time import time_limit
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import build_reach_condition, match_visible, read_by
 from fabric.selectors.runs.lookup import Waiting
 from fabric.selectors.runs.query.filters import Ids, condition
-from fabric.selectors.runs.query.grammar import TEXT, Query
+from fabric.selectors.runs.query.grammar import OF_CONTENTS, Query
+from fabric.selectors.runs.query.orders import NEWEST, Order, match_index
 
 PAGE_MAX = 200
 COUNT_MAX = 10_000
@@ -35,14 +37,17 @@ PAGE_LIMIT_S = 2.0
 COUNT_LIMIT_S = 0.3
 """Time limit of parts beside the list, which a page can leave out."""
 
-_WELL = f"state NOT IN ('{RunState.ABORTED.value}', '{RunState.FAILED.value}', '{RunState.STOPPED.value}')"
+_COMPLETED = f"state = '{RunState.COMPLETED.value}'"
 _BARS = f"""
-    SELECT number, COUNT(*) FILTER (WHERE {_WELL} AND NOT recovered), COUNT(*) FILTER (WHERE {_WELL} AND recovered),
-        COUNT(*) FILTER (WHERE NOT ({_WELL}))
+    SELECT number, COUNT(*) FILTER (WHERE {_COMPLETED} AND NOT recovered),
+        COUNT(*) FILTER (WHERE {_COMPLETED} AND recovered),
+        COUNT(*) FILTER (WHERE {match_words(sorted(set(BAD_STATES) - {RunState.CANCELLED})) % {"expressions": "state"}}),
+        COUNT(*) FILTER (WHERE state = '{RunState.CANCELLED.value}'),
+        COUNT(*) FILTER (WHERE NOT ({match_words(ENDED) % {"expressions": "state"}}))
     FROM ({{newest}}) AS newest GROUP BY number ORDER BY number LIMIT %s
 """  # noqa: S608 - Words of the engine's own.
-"""Counts of outcomes in each stretch of the ``newest`` runs. Django cannot group a sliced query, so it is written
-out.
+"""Counts of ``Bar``'s parts in each stretch of the ``newest`` runs. Django cannot group a sliced query, so it is
+written out.
 """
 
 
@@ -74,11 +79,6 @@ class RunRow(Waiting):
     children: int = 0
     """Number of child runs."""
 
-    @property
-    def cursor(self) -> str:
-        """The value of ``before`` or ``after`` with which ``runs_page`` goes on."""
-        return f"{self.created_at}.{self.id}"
-
 
 _PATHS = {"fabric_name": "fabric__name", "revision_number": "revision__number"}
 """The columns of other tables, by the row's field."""
@@ -87,11 +87,25 @@ _COLUMNS = tuple(_PATHS.get(one.name, one.name) for one in fields(RunRow) if one
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows, the newest first, and whether there are more at either end."""
+    """Some rows in their order, and whether there are later and earlier ones."""
 
     rows: tuple[RunRow, ...]
+    order: Order
     newer: bool
     older: bool
+
+    @property
+    def first(self) -> str:
+        """Cursor of its first row."""
+        return self._cursor(self.rows[0])
+
+    @property
+    def last(self) -> str:
+        """Cursor of its last row."""
+        return self._cursor(self.rows[-1])
+
+    def _cursor(self, row: RunRow) -> str:
+        return f"{getattr(row, self.order.column)}.{row.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +122,14 @@ class Bar:
     """The runs that were asked for in one stretch of time, ``number`` widths after the chart's beginning."""
 
     number: int
-    plain: int
+    completed: int
+    """Without a recovery."""
     recovered: int
+    """Completed after a recovery."""
     bad: int
+    """Failed, aborted or stopped."""
+    cancelled: int
+    unended: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,25 +167,33 @@ def rows_named(actor: Actor, workspace_id: str, ids: Sequence[str]) -> list[RunR
 
 
 def runs_page(
-    actor: Actor, query: Query, fabrics: Ids, *, limit: int = 50, before: str | None = None, after: str | None = None
+    actor: Actor,
+    query: Query,
+    fabrics: Ids,
+    *,
+    order: Order = NEWEST,
+    limit: int = 50,
+    before: str | None = None,
+    after: str | None = None,
 ) -> Page:
-    """The matching runs, the newest first: older than the cursor ``before``, else newer than ``after``, else from the
-    newest on.
+    """The matching runs in an order that serves the query, from its beginning on or next to a cursor.
 
+    ``before``, ``after``: the cursor that they are nearest to in time, at its earlier or its later side.
     Refused invalid for a cursor that is none; raises TookTooLong.
     """
-    rows, limit = _query_runs(actor, query, fabrics), max(1, min(limit, PAGE_MAX))
+    rows, limit = _query_runs(actor, query, fabrics).filter(match_index(order, query)), max(1, min(limit, PAGE_MAX))
+    # Read away from the cursor, so that the page next to it is found and not one at the list's end.
+    way = replace(order, falling=bool(before)) if before or after else order
     if before:
-        rows = rows.filter(build_cursor_condition(before, "-created_at", field="before"))
+        rows = rows.filter(order.match_beyond(before, "before"))
     elif after:
-        # Read from the cursor upwards, so that the page next to it is found and not the newest one.
-        rows = rows.filter(build_cursor_condition(after, "created_at", ids="lt")).order_by("created_at", "-id")
+        rows = rows.filter(order.match_beyond(after, "after"))
     with time_limit(PAGE_LIMIT_S):
-        found = [_row(actor, row) for row in _rows(rows)[: limit + 1]]
+        found = [_row(actor, row) for row in _rows(way.sort(rows))[: limit + 1]]
     more, found = len(found) > limit, found[:limit]
-    if after and not before:
-        return Page(tuple(reversed(found)), newer=more, older=True)
-    return Page(tuple(found), newer=bool(before), older=more)
+    shown = tuple(found if way == order else reversed(found))
+    cursor = bool(before or after)
+    return Page(shown, order, newer=cursor if way.falling else more, older=more if way.falling else cursor)
 
 
 def runs_matched(actor: Actor, query: Query, fabrics: Ids) -> Matched:
@@ -234,6 +261,6 @@ def runs_news(
 
 def _query_runs(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
     rows = Run.objects.filter(build_reach_condition(actor, Run), condition(query, fabrics, actor.workspace_id))
-    if any(term.field == TEXT for term in query.terms):
-        rows = rows.filter(read_by(actor, Run))  # A reader finds no run by words of a title that they may not read.
+    if any(term.field in OF_CONTENTS for term in query.terms):
+        rows = rows.filter(read_by(actor, Run))  # A reader finds no run by words that they may not read.
     return rows.order_by("-created_at", "id")

@@ -109,7 +109,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "fabric-memory": ("?key=k",),
     "api-fabric-memory-history": ("?memory=notes&key=k",),
     "search": ("?q=CANARY", "?q=notes"),
-    "runs": ("", "?q=CANARY", "?q=-CANARY"),
+    "runs": ("", "?q=CANARY", "?q=-CANARY", "?q=why:CANARY", "?q=-why:CANARY"),
     "reviews": ("", "?tab=open", "?tab=decided", "?tab=open&text=CANARY"),
     "reviews-history": ("", "?decided=all"),
 }
@@ -185,7 +185,8 @@ SHOWN: Mapping[str, str] = {
     "run-say": "message title words",
     "run-scenario": "title",
     "run-terminate": "title",
-    "runs": "title",
+    "runs": "sentence title",
+    "drills-runs": "sentence",
     "search": "title",
     "start": "request words",
     "api-decisions": "sentence",

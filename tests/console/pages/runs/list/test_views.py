@@ -14,18 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.pages.runs.list.chart import BARS_MAX, WIDTHS_S, Chart
-from console.pages.runs.list.rows import list_fired_protections, marks
+from console.pages.runs.list.rows import list_recovery_marks, marks
 from console.pages.runs.list.views import TABS
+from console.templatetags.figures import instant
 from fabric.composition import engine as wiring
 from fabric.core.values.flow import RunState, Stage
 from fabric.models import Run
 from fabric.selectors import database_time
+from fabric.selectors.contents import UNREAD_LINE
 from fabric.selectors.runs.query import list_pages as runs_list
 from fabric.selectors.runs.query.grammar import FIELDS, Query, parse
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.services.world import SMALL, ran
+from tests.people import member, signed_in
 
 
 def queued(actor, fabric, text="What do the notes say?"):
@@ -89,6 +92,98 @@ def test_the_page_goes_on_both_ways(browser, seven, monkeypatch):
     page = browser.get(unescape(up[1])).content.decode()
     assert titles(page) == [6, 5, 4]
     assert 'rel="prev"' not in page
+
+
+def heads(page: str) -> dict[str, str]:
+    """Addresses of the links in the heading of the instants, by their words; the sorted way under ``is``."""
+    head = re.search(r'<th scope="col" class="c-when" aria-sort="(\w+)">(.*?)</th>', page, re.DOTALL)
+    assert head
+    found = re.findall(r'<a href="([^"]+)"[^>]*>([\w ]+)<', head[2])
+    return {"is": head[1]} | {word: unescape(link) for link, word in found}
+
+
+def test_the_heading_turns_the_order_around_and_pages_go_on_in_it(browser, seven, monkeypatch):
+    monkeypatch.setattr("console.pages.runs.list.views.PAGE_RUNS", 3)
+    assert heads(shown(browser)) == {"is": "descending", "Started": "/runs?sort=started"}
+    page = shown(browser, sort="started")
+    assert 'aria-label="Runs, the oldest first"' in page
+    assert heads(page) == {"is": "ascending", "Started": "/runs"}
+    address, down = "/runs?sort=started", []
+    while address:
+        page = browser.get(address).content.decode()
+        down.append(titles(page))
+        following = re.search(r'<a rel="next" href="([^"]+)">Newer runs', page)
+        address, last = (unescape(following[1]), address) if following else ("", address)
+    assert down == [[0, 1, 2], [3, 4, 5], [6]]
+    up = re.search(r'<a rel="prev" href="([^"]+)">Older runs', browser.get(last).content.decode())
+    page = browser.get(unescape(up[1])).content.decode()
+    assert titles(page) == [3, 4, 5]
+    up = re.search(r'<a rel="prev" href="([^"]+)">Older runs', page)
+    assert titles(browser.get(unescape(up[1])).content.decode()) == [0, 1, 2]
+    assert re.search(r'<a href="/runs\?sort=started">Oldest</a>', page)
+
+
+def test_failed_runs_are_ordered_by_their_end_and_show_it(browser, seven):
+    started = Run.objects.get(id=seven[2]).created_at
+    Run.objects.filter(id=seven[1]).update(ended_at=started + 90_000_000)
+    failed = heads(shown(browser, q="state:failed"))
+    assert failed["by end"] == "/runs?q=state%3Afailed&sort=-ended"
+    page = browser.get(failed["by end"]).content.decode()
+    assert titles(page) == [1, 2]
+    assert heads(page) == {
+        "is": "descending",
+        "Ended": "/runs?q=state%3Afailed&sort=ended",
+        "by start": "/runs?q=state%3Afailed",
+    }
+    assert instant(started + 90_000_000, "full") in page
+    assert titles(browser.get(heads(page)["Ended"]).content.decode()) == [2, 1]
+    news = browser.get("/runs/news", {"q": "state:failed", "sort": "-ended", "seen": f"{seven[1]}.99"})
+    assert instant(started + 90_000_000, "full") in news.content.decode()
+
+
+def test_an_order_is_kept_where_it_serves_and_let_go_where_it_does_not(browser, seven):
+    page = shown(browser, q="state:failed request", sort="-ended")
+    assert page.count('<input type="hidden" name="sort" value="-ended">') == 2
+    removed = [unescape(link) for link in re.findall(r'<a href="([^"]+)" aria-label="Remove filter', page)]
+    assert removed == ["/runs?q=request", "/runs?q=state%3Afailed&sort=-ended"]
+    for line, kept in (("state:failed", "&sort=-ended"), ("state:running", "")):
+        answer = browser.get("/runs", {"q": line, "last": "state:failed", "sort": "-ended"})
+        assert answer.headers["Location"] == f"/runs?{urlencode({'q': line})}{kept}"
+    answer = browser.get("/runs", {"q": "nope:1", "last": "", "sort": "-ended"})
+    assert (answer.status_code, len(titles(answer.content.decode()))) == (422, 7)
+    refused = browser.get("/runs?sort=cost")
+    assert refused.status_code == 422
+    assert "is no order of runs; write started or -started" in unescape(refused.content.decode())
+
+
+def test_a_run_that_a_protection_stopped_says_why_and_claims_nothing_else(browser, seven):
+    why = "the breaker of provider script is open: " + "<i>5</i> of 6 calls failed, " * 6
+    Run.objects.filter(id=seven[2]).update(reason=why)
+    Run.objects.filter(id=seven[0]).update(reason="finished")
+    page = shown(browser)
+    assert not re.search("nothing fired|Protections</th>", page)
+    assert '<th scope="col">Recovery</th>' in page
+    whole, cut = re.search(r'<span class="why" title="([^"]+)">([^<]+)</span>', page).groups()
+    assert unescape(whole) == why
+    assert (unescape(cut)[:119], len(unescape(cut))) == (why[:119], 120)
+    assert page.count('class="why"') == 1
+    assert re.search(r'<td class="fit c-prot"></td>', page)
+    assert titles(shown(browser, q='why:"breaker of provider"')) == [2]
+    assert "has breaker of provider" in shown(browser, q='why:"breaker of provider"')
+
+
+def test_reasons_are_for_who_may_read_them(owner, seven):
+    Run.objects.filter(id=seven[2]).update(reason="the breaker is open")
+    viewer = signed_in(member("vera", "viewer"))
+    page = shown(viewer)
+    assert "the breaker is open" not in page
+    assert page.count(f'<span class="why" title="{UNREAD_LINE}">{UNREAD_LINE}</span>') == 1
+    for line in ("why:breaker", "-why:breaker"):
+        assert "No run matches all of this" in shown(viewer, q=line), line
+
+
+def test_the_page_says_whose_times_it_shows(browser, seven):
+    assert "<span data-zone>times are UTC</span>" in shown(browser)
 
 
 def test_the_views(browser, seven):
@@ -312,15 +407,26 @@ def test_the_chart_and_its_table_say_the_same(browser, actor, small):
     done = ran(actor, small)
     Run.objects.filter(id=done.id).update(recovered=True)
     Run.objects.filter(id=queued(actor, small)).update(state="aborted", ended_at=1)
+    Run.objects.filter(id=queued(actor, small)).update(state="cancelled", ended_at=1)
+    Run.objects.filter(id=queued(actor, small)).update(state="waiting", recovered=True)
     queued(actor, small)
     page = shown(browser, q="started:-4h")
     assert "5 minutes a bar" in page
-    assert "completed 1<" in page
-    assert "recovered 1<" in page
-    assert "failed, aborted or stopped 1<" in page
+    counts = {
+        "completed": 0,
+        "completed after recovery": 1,
+        "failed, aborted or stopped": 1,
+        "cancelled": 1,
+        "not ended yet": 2,
+    }
+    legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)[0]
+    assert dict(re.findall(r"</svg>([^<]+) (\d+)</li>", legend)) == {word: str(of) for word, of in counts.items()}
     table = re.search(r'aria-label="Runs started, as a table".*?</table>', page, re.DOTALL)[0]
+    assert re.findall(r'<th scope="col" class="num">([^<]+)', table) == [word.capitalize() for word in counts]
     rows = [re.findall(r'<td class="num">(\d+)', row) for row in table.split("<tr>")[2:]]
-    assert [sum(int(row[n]) for row in rows) for n in range(3)] == [1, 1, 1]
+    assert [sum(int(row[n]) for row in rows) for n in range(5)] == list(counts.values())
+    said = ", ".join(f"{of} {word}" for word, of in counts.items())
+    assert f': 5 in all, {said}"' in page
 
 
 @pytest.mark.parametrize(
@@ -355,9 +461,7 @@ def test_every_state_in_every_stage_has_its_bar():
         assert {mark.tone for mark in made} <= {"ok", "info", "human", "danger", "neutral", "line"}, (state, stage)
         if state is RunState.COMPLETED:
             assert {mark.word for mark in made} == {"passed"}, stage
-        assert all(
-            protection.word for protection in list_fired_protections(state, 1, recovered=True, truncated=True)
-        ), state
+        assert all(mark.word for mark in list_recovery_marks(state, 1, recovered=True, truncated=True)), state
 
 
 def test_the_views_are_queries():
@@ -365,7 +469,7 @@ def test_the_views_are_queries():
         assert isinstance(parse(query, now=0), Query)
 
 
-NAMES = ("q", "last", "before", "after", "field", "operator", "value", "state")
+NAMES = ("sort", "q", "last", "before", "after", "field", "operator", "value", "state")
 ANYTHING = st.text(max_size=80) | st.sampled_from(
     [f"{name}:>" for name in FIELDS] + [field.example for field in FIELDS.values()]
 )

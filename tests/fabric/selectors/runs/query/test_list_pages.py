@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
+from dataclasses import asdict
+from itertools import product
 
 import pytest
 from django.db import connection
 
-from fabric.core.values.flow import PROVIDER_AWAY, RunState
+from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
-from fabric.models import Fabric, Run
+from fabric.models import Fabric, Revision, Run
+from fabric.models.fields.identities import new_id
 from fabric.selectors import database_time
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
@@ -26,6 +30,7 @@ from fabric.selectors.runs.query.list_pages import (
     runs_news,
     runs_page,
 )
+from fabric.selectors.runs.query.orders import Order, keep_order, match_index, read_order
 from tests.benchmarks.console import many_runs, pages
 from tests.benchmarks.throughput.spec import SPEC
 
@@ -45,6 +50,11 @@ def many(actor) -> dict[str, RunRow]:
     Run.objects.filter(id__in=ids[:3]).update(reason=f"{PROVIDER_AWAY}12:00 UTC: 503")
     Run.objects.filter(id__in=ids[1:3]).update(state="running", ended_at=None)
     Run.objects.filter(id=ids[4]).update(state="waiting", ended_at=None)
+    Run.objects.filter(id__in=ids[5:9]).update(reason="the breaker of the provider is open, 100% of its calls failed")
+    later = Revision.objects.get(id=Run.objects.get(id=ids[9]).revision_id)
+    later.pk, later.number, later.digest = new_id(), 2, "another"
+    later.save(force_insert=True)
+    Run.objects.filter(id__in=ids[9:12]).update(revision_id=later.pk)
     whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
     return {row.id: row for row in (RunRow(*values) for values in whole)}
 
@@ -64,7 +74,7 @@ def everything(text: str, actor) -> list[RunRow]:
         rows += page.rows
         if not page.older:
             return rows
-        before = rows[-1].cursor
+        before = page.last
 
 
 def newest_first(rows) -> list[RunRow]:
@@ -87,6 +97,14 @@ ASKED = {
     "fabric:c*": lambda row: row.fabric_name.startswith("c"),
     "-fabric:c*": lambda row: not row.fabric_name.startswith("c"),
     "fabric:zzz*": lambda row: False,
+    "revision:1": lambda row: row.revision_number == 1,
+    "revision:>1": lambda row: row.revision_number > 1,
+    "-revision:>1": lambda row: row.revision_number <= 1,
+    "stage:plan,fan-out": lambda row: row.stage in ("plan", "fan_out"),
+    "-stage:finalize": lambda row: row.stage != "finalize",
+    "why:BREAKER": lambda row: "breaker" in row.reason.lower(),
+    'why:"100%"': lambda row: "100%" in row.reason,
+    "-why:breaker": lambda row: "breaker" not in row.reason.lower(),
     "tier:high_stakes": lambda row: row.tier == Tier.HIGH_STAKES,
     "priority:critical": lambda row: row.created_by == "ana",
     "started:-5d": lambda row: row.created_at >= NOW - 5 * DAY,
@@ -153,11 +171,11 @@ def test_pages_up_are_the_pages_down(many, actor, size):
     asked, fabrics = query("started:-10d", actor), fabric_ids(actor)
     down = [runs_page(actor, asked, fabrics, limit=size)]
     while down[-1].older and len(down) < 30:
-        down.append(runs_page(actor, asked, fabrics, limit=size, before=down[-1].rows[-1].cursor))
+        down.append(runs_page(actor, asked, fabrics, limit=size, before=down[-1].last))
     assert [page.newer for page in down] == [False] + [True] * (len(down) - 1)
     last = down[-1]
     for page in reversed(down[:-1]):
-        up = runs_page(actor, asked, fabrics, limit=size, after=last.rows[0].cursor)
+        up = runs_page(actor, asked, fabrics, limit=size, after=last.first)
         assert up.rows == page.rows
         assert up.newer is (page is not down[0])
         assert up.older
@@ -196,16 +214,38 @@ def test_bars_add_up_to_the_runs(many, actor):
     since = min(row.created_at for row in many.values())
     bars = runs_bars(actor, Query(), fabric_ids(actor), since=since, width=DAY, bars=40)
     assert [bar.number for bar in bars] == sorted({(row.created_at - since) // DAY for row in many.values()})
-    bad = [row for row in many.values() if row.state in (RunState.FAILED, RunState.ABORTED)]
-    recovered = [row for row in many.values() if row.recovered and row not in bad]
-    assert (sum(bar.bad for bar in bars), sum(bar.recovered for bar in bars)) == (len(bad), len(recovered))
-    assert sum(bar.plain + bar.recovered + bar.bad for bar in bars) == len(many)
+    completed = [row for row in many.values() if row.state == RunState.COMPLETED]
+    assert {
+        "completed": sum(bar.completed for bar in bars),
+        "recovered": sum(bar.recovered for bar in bars),
+        "bad": sum(bar.bad for bar in bars),
+        "cancelled": sum(bar.cancelled for bar in bars),
+        "unended": sum(bar.unended for bar in bars),
+    } == {
+        "completed": sum(not row.recovered for row in completed),
+        "recovered": sum(row.recovered for row in completed),
+        "bad": sum(row.state in (RunState.FAILED, RunState.ABORTED, RunState.STOPPED) for row in many.values()),
+        "cancelled": sum(row.state == RunState.CANCELLED for row in many.values()),
+        "unended": sum(row.state not in TERMINAL for row in many.values()),
+    }
+
+
+def test_a_bar_counts_each_state_once_and_no_live_run_as_completed(many, actor):
+    ids = sorted(many)[: 2 * len(RunState)]
+    for number, (state, recovered) in enumerate(product(RunState, (True, False))):
+        Run.objects.filter(id=ids[number]).update(
+            state=state, recovered=recovered, created_at=NOW, priority=1, created_by="each"
+        )
+    (bar,) = runs_bars(actor, query("by:each", actor), fabric_ids(actor), since=NOW, width=DAY, bars=1)
+    # Failed, aborted and stopped; each state is there with a recovery and without.
+    parts = {"completed": 1, "recovered": 1, "bad": 6, "cancelled": 2}
+    assert asdict(bar) == {"number": 0, **parts, "unended": len(ids) - 10}
 
 
 def test_news_are_what_the_page_has_not(many, actor):
     asked, fabrics = query("state:running", actor), fabric_ids(actor)
     page = runs_page(actor, asked, fabrics, limit=5)
-    shown, down = {row.id: row.last_seq for row in page.rows}, page.rows[-1].cursor
+    shown, down = {row.id: row.last_seq for row in page.rows}, page.last
     assert runs_news(actor, asked, fabrics, shown=shown, down_to=down, most=9) == runs_list.News(0, ())
     # One that was there and now runs, below nothing; one of the page that went on; one further down, which is no news here.
     above = next(row for row in newest_first(many.values()) if row.state == "waiting")
@@ -295,6 +335,90 @@ def test_the_counts_of_the_views_read_their_index_alone(many, actor):
         plan = runs_list._query_runs(actor, query(text, actor), fabric_ids(actor)).order_by().values("id").explain()
         assert index in plan, plan
         assert not pages.SCAN.search(plan)
+
+
+ENDS = {
+    "state:failed": "run_bad_ended",
+    "state:failed,aborted ended:today": "run_bad_ended",
+    "state:failed,cancelled tier:batch -fabric:claims-triage cost:>0.1": "run_bad_ended",
+    "state:completed": "run_completed",
+    "state:completed recovered:yes": "run_completed",
+    "state:completed ended:<-20d fees": "run_completed",
+}
+
+
+@pytest.mark.parametrize("falling", [True, False])
+@pytest.mark.parametrize("text", ENDS)
+def test_an_order_by_the_end_is_its_indexs_own(many, actor, text, falling):
+    """SQLite sorts no more than the runs of one instant, by their ids."""
+    asked, order = query(text, actor), Order("ended", falling)
+    rows = runs_list._query_runs(actor, asked, fabric_ids(actor)).filter(match_index(order, asked))
+    for some in (
+        rows,
+        rows.filter(order.match_beyond(f"{NOW}.x", "before")),
+        rows.filter(order.match_beyond("1.x", "after")),
+    ):
+        plan = order.sort(some).values("id")[:50].explain()
+        assert f"INDEX {ENDS[text]} " in plan
+        assert "TEMP B-TREE FOR ORDER BY" not in plan
+
+
+def test_the_oldest_first_is_the_lists_index_from_its_other_end(many, actor):
+    plan = Order("started", falling=False).sort(runs_list._query_runs(actor, Query(), {})).values("id")[:50].explain()
+    assert "INDEX run_list " in plan
+    assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("started:-20d", "started"),
+        ("started:-20d", "-started"),
+        ("state:failed,aborted", "ended"),
+        ("state:failed,aborted", "-ended"),
+        ("state:completed tokens:<20k", "-ended"),
+        ("state:completed tokens:<20k", "ended"),
+    ],
+)
+def test_an_order_goes_both_ways(many, actor, text, name):
+    asked, fabrics = query(text, actor), fabric_ids(actor)
+    order = read_order(name, asked)
+    assert order.name == name
+    rows = everything(text, actor)
+    # More runs of one instant than a page has.
+    Run.objects.filter(id__in=[row.id for row in rows[5:30]]).update(**{order.column: NOW - 3 * DAY})
+    expected = sorted(everything(text, actor), key=lambda row: (-getattr(row, order.column), row.id))
+    expected = expected if order.falling else expected[::-1]
+    onwards, back = ("before", "after") if order.falling else ("after", "before")
+    down = [runs_page(actor, asked, fabrics, order=order, limit=17)]
+    while down[-1].older if order.falling else down[-1].newer:
+        down.append(runs_page(actor, asked, fabrics, order=order, limit=17, **{onwards: down[-1].last}))
+    assert [row for page in down for row in page.rows] == expected
+    last = down[-1]
+    for page in reversed(down[:-1]):
+        last = runs_page(actor, asked, fabrics, order=order, limit=17, **{back: last.first})
+        assert last.rows == page.rows
+    assert (last.newer, last.older) == (not order.falling, order.falling)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says"),
+    [
+        ("", "cost", "'cost' is no order of runs; write started or -started, ended or -ended"),
+        ("", "--started", "is no order of runs"),
+        ("", "-ended", "only with state:completed or some of state:aborted,cancelled,failed,stopped"),
+        ("-state:failed", "ended", "only with state:completed"),
+        ("state:completed,failed", "ended", "only with state:completed"),
+        ("state:running", "ended", "only with state:completed"),
+        ("state:failed started:-4d", "ended", "and without waits, fabric, started, session, id, parent"),
+        ("state:failed fabric:claims-triage", "ended", "and without"),
+    ],
+)
+def test_an_order_that_no_index_answers_is_refused(many, actor, text, name, says):
+    with pytest.raises(Refused, match=re.escape(says)) as caught:
+        read_order(name, query(text, actor))
+    assert (caught.value.code, caught.value.field) == ("invalid", "sort")
+    assert keep_order(name, query(text, actor)) == Order()
 
 
 def test_fabrics_are_known_by_name(many, actor):
