@@ -41,7 +41,7 @@ ACTS: Mapping[str, Mapping[str, str]] = {
 }
 """Word of the act behind each verb, by the review's kind; total by test."""
 APPROVALS: Mapping[str, str] = {"needs_cap": "Raise the cap", "releases": "Let it pass", "asks": "Send this answer"}
-"""Word of an approval by the field of the content that says what it does; it comes before the kind's own."""
+"""Word of an approval by the field that says what it does. It replaces the kind's own."""
 ORDER = tuple(WORDS)
 ENDS = frozenset({"failure", "post_stage", "child"})
 """Kinds of reviews whose rejection ends the run."""
