@@ -137,6 +137,7 @@ def test_the_next_free_one_is_claimed(browser, ana, doubts):
     Review.objects.update(barred="\ncleo\n")  # A colleague's, who started them.
     first, second = sorted(doubts, key=lambda item: (item.due_at, item.id))
     post(ana, first, "claim")
+    assert b"Claim next" in browser.get("/reviews").content
     assert browser.post("/reviews/next").headers["Location"] == f"/reviews/{second.id}"
     done = browser.post("/reviews/next", follow=True)
     assert "No review is free for you" in text_of(done)
@@ -146,8 +147,11 @@ def test_the_next_free_one_is_claimed(browser, ana, doubts):
 def test_who_is_not_asked_is_told_whom_it_is_for(doubt):
     viewer = Client(HTTP_HOST="127.0.0.1")
     viewer.post("/login/link", {"token": login_link_create(member("vera", "viewer"))})
-    said = text_of(viewer.get(f"/reviews/{doubt.id}"))
-    assert "This is not yours to decide:" in said
+    page = viewer.get(f"/reviews/{doubt.id}")
+    assert "This is not yours to decide:" in text_of(page)
+    assert 'name="verb"' not in page.content.decode()
+    assert "If you submit this" not in text_of(page)
+    assert b"Claim next" not in viewer.get("/reviews").content
     refused = post(viewer, doubt, "decision", verb="reject", message="No.", digest=doubt.digest)
     assert refused.status_code == 409, "the script puts no 403 in the page's place"
     assert "is not asked" in text_of(refused)
