@@ -215,7 +215,7 @@ class DecisionForm(forms.Form):
         verb = cleaned.get("verb")
         value, written = self._written(cleaned)
         if verb == "approve" and written and not same(value, self.shown):
-            self.add_error("edited", "You changed the content: pick Edit to send yours, or restore it to approve.")
+            self.add_error("edited", "You changed the content: pick Edit to send yours, or restore it.")
         cleaned["value"] = value
         cap = cleaned.get("cap_usd")
         cleaned["cap_usd_micros"] = int(cap * 1_000_000) if cap is not None and verb == "approve" else None
@@ -233,7 +233,7 @@ class DecisionForm(forms.Form):
             if verb == "edit" and self.typed.wrong:
                 self.add_error("edited", "Something in your edit cannot be read: see the fields that are marked.")
             elif verb == "edit" and not self.typed.changed:
-                self.add_error("edited", "You changed nothing: change a field, or pick Approve.")
+                self.add_error("edited", "You changed nothing: change a field, or pick another answer.")
             return self.typed.value, True
         text = cleaned.get("edited", "")
         value, problem = parse_json_object(text, strict=True) if text else (None, "")
@@ -245,7 +245,7 @@ class DecisionForm(forms.Form):
     def _instead(self, cleaned: Mapping[str, Any]) -> Any:
         """Return the arguments that another tool is to be called with."""
         if cleaned.get("verb") == "approve":
-            self.add_error("tool", "You picked another tool: pick Edit to call it, or no tool to approve.")
+            self.add_error("tool", "You picked another tool: pick Edit to call it, or pick no tool.")
         value, problem = parse_json_object(cleaned.get("instead", "") or "{}", strict=True)
         if cleaned.get("verb") == "edit" and value is None:
             self.add_error("instead", sentence(problem.replace("the answer", "the text", 1)))

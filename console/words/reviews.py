@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import BaseModel
 
@@ -22,6 +22,7 @@ from fabric.core.spec.policies.budgets import NamedCap, cap_key
 from fabric.core.values.frozen import replace
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reviews.answers import SentAnswer, answers_to, is_over
+from fabric.selectors.reviews.eligibility import may_answer, who_is_asked, why_not
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.reviews.subjects import AskedAbout, find_review_subject
 from fabric.tools.runner import offers
@@ -34,6 +35,13 @@ SAID = {
     "decline": "declined",
     "withdrawn": "withdrawn",
 }
+
+
+class Rights(TypedDict):
+    """Rights of a viewer about a review, as its card has them."""
+
+    may: bool
+    why_not: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +60,20 @@ class ReviewCard:
     """True if the form still contains the input."""
     edited: bool = False
     """True if the form contains arguments written by a person."""
-    again: bool = False
-    """True if the viewer has just sent an equal answer again."""
+    may: bool = False
+    """True if the viewer may answer, with any verb."""
+    why_not: str = ""
+    """Sentence that says why the viewer may not approve; empty if they may."""
 
     @property
     def subject(self) -> AskedAbout:
         """Return the subject of the review."""
         return find_review_subject(self.review)
+
+    @property
+    def asked(self) -> str:
+        """Return the roles and people who may answer, in words."""
+        return who_is_asked(self.review)
 
     @property
     def over(self) -> bool:
@@ -145,16 +160,27 @@ def card(
     """Return one review as a card. ``form``: a refused form, with its input."""
     (found,) = cards(actor, [review])
     kept = kept or (form is None and found.kept)
-    return ReviewCard(review, form or found.form, found.waiting, found.mine, refusal, kept, found.edited)
+    return ReviewCard(
+        review,
+        form or found.form,
+        found.waiting,
+        found.mine,
+        refusal,
+        kept,
+        found.edited,
+        may=found.may,
+        why_not=found.why_not,
+    )
 
 
 def _card(actor: Actor, review: ReviewView, sent: list[SentAnswer]) -> ReviewCard:
+    may: Rights = {"may": may_answer(review, actor), "why_not": why_not(review, actor) if review.open else ""}
     last = sent[-1] if sent else None
     mine = last is not None and last.decision is not None and last.decision.actor == actor.name
     if last is not None and last.fate == "waiting":
-        return ReviewCard(review, build_form(review), waiting=last, mine=mine)
+        return ReviewCard(review, build_form(review), waiting=last, mine=mine, **may)
     if last is None or last.decision is None or not mine or last.fate != "taken_back":
-        return ReviewCard(review, build_form(review))
+        return ReviewCard(review, build_form(review), **may)
     given = last.decision
     form = build_form(
         review,
@@ -165,7 +191,7 @@ def _card(actor: Actor, review: ReviewView, sent: list[SentAnswer]) -> ReviewCar
         model=given.model,
         tool=given.tool,
     )
-    return ReviewCard(review, form, kept=True, edited=last.decision.edited is not None)
+    return ReviewCard(review, form, kept=True, edited=given.edited is not None, **may)
 
 
 EDITED_WORDS: Mapping[str, str] = {

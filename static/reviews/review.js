@@ -70,6 +70,36 @@ function follow(event) {
 }
 document.addEventListener("htmx:after:swap", follow);
 
+// -- a draft, kept in this tab while its author signs in again ---------------------------------------------------------
+
+const draft = () => `review-draft ${form().dataset.draft}`;
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest?.("#sign-in-again")) return;
+  try {
+    sessionStorage.setItem(draft(), JSON.stringify(Object.fromEntries(new FormData(form()))));
+  } catch {
+    // No storage: the sign-in alone is done again.
+  }
+});
+
+function putBack() {
+  if (!form()?.dataset.draft) return;
+  let kept = null;
+  try {
+    kept = JSON.parse(sessionStorage.getItem(draft()) || "null");
+    sessionStorage.removeItem(draft());
+  } catch {
+    return;
+  }
+  if (!kept) return;
+  const now = Object.fromEntries(["csrfmiddlewaretoken", "digest"].map((name) => [name, form().elements[name].value]));
+  // Another content has other fields: only the message is still about it.
+  const values = { ...(kept.digest === now.digest ? kept : { message: kept.message }), ...now, draft: "1" };
+  htmx.ajax("POST", form().dataset.changes, { source: "#review", values, target: "#review", swap: "outerHTML" });
+}
+putBack();
+
 // -- answers -----------------------------------------------------------------------------------------------------------
 
 // After a refusal the page shows the reason first.

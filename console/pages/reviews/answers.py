@@ -6,7 +6,6 @@ A follow-up is closed on its page: with a note, or with a run that goes on from 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -39,9 +38,6 @@ from fabric.services.reviews.reveals import reveal_review
 FIELDS = {"cap_usd_micros": "cap_usd"}
 """Form fields whose names differ from those of the service."""
 ANSWER_CHARS_MAX = 200
-TAKEN_BACK = "Answer undone: nothing is decided."
-PAGE = "review"
-"""Value by which the form of a review's own page names its place; a run's page sends none."""
 
 
 @require_safe
@@ -81,13 +77,16 @@ def changes(request: HttpRequest, review_id: str) -> HttpResponse:
     """Show the changes of an edit before it is sent. Nothing is recorded.
 
     The page's script gets a part, other requests the page. ``do``: an item of a list was added, moved or removed; the
-    part is the whole edit then.
+    part is the whole edit then. ``draft``: the script puts a form back after a new sign-in; the part is the review.
     """
     actor = find_actor(request.user)
     item = get_review(actor, review_id)
     form = build_form(item, request.POST)
     form.is_valid()
     found = card(actor, item, form)
+    if "draft" in request.POST:
+        form.errors.clear()
+        return show_review(request, actor, found)
     if request.headers.get("HX-Request"):
         value = form.typed.value if form.by_field else form.cleaned_data.get("value")
         diff = diff_of(find_initial(item), value) if value is not None else None
@@ -132,7 +131,7 @@ def decide(request: HttpRequest, review_id: str) -> HttpResponse:
     said = "" if taken.created else f"You {SAID.get(taken.verb, taken.verb)} this before."
     if taken.created and taken.second_wanted:
         said = "Recorded. A second person has to agree before anything follows from it."
-    return _answer_done(request, actor, item, said, again=not taken.created, decided=True)
+    return onward(request, actor, item, said, decided=True)
 
 
 def _render_refusal(
@@ -157,7 +156,7 @@ def _render_refusal(
 @require_POST
 def undo(request: HttpRequest, review_id: str) -> HttpResponse:
     """Withdraw an answer; its text stands in the form again. 409: the run was faster."""
-    return _second_thought(request, review_id, undo_decision, TAKEN_BACK)
+    return _second_thought(request, review_id, undo_decision)
 
 
 @require_POST
@@ -166,7 +165,9 @@ def go_on(request: HttpRequest, review_id: str) -> HttpResponse:
     return _second_thought(request, review_id, hasten_decision, "The run continues with your answer now.")
 
 
-def _second_thought(request: HttpRequest, review_id: str, service: Callable[..., object], done: str) -> HttpResponse:
+def _second_thought(
+    request: HttpRequest, review_id: str, service: Callable[..., object], said: str = ""
+) -> HttpResponse:
     actor = find_actor(request.user)
     item = get_review(actor, review_id)
     answer = request.POST.get("answer", "")[:ANSWER_CHARS_MAX]
@@ -178,24 +179,7 @@ def _second_thought(request: HttpRequest, review_id: str, service: Callable[...,
             raise
         found = card(actor, get_review(actor, item.id), refusal=sentence(refusal.message))
         return _again(request, actor, found, errors.STATUS[refusal.code])
-    return _answer_done(request, actor, item, done)
-
-
-def _answer_done(
-    request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, again: bool = False, decided: bool = False
-) -> HttpResponse:
-    """Return the updated page after an act. The review's page shows itself or the next review, other places the card or
-    run.
-    """
-    if request.POST.get("page") == PAGE:
-        # The page itself says that an answer was withdrawn.
-        return onward(request, actor, item, "" if said == TAKEN_BACK else said, decided=decided)
-    if request.headers.get("HX-Request"):
-        found = replace(card(actor, get_review(actor, item.id)), again=again)
-        return render(request, "reviews/on_run.html", {"card": found})
-    if said:
-        messages.success(request, said)
-    return redirect("run", run_id=item.run_id)
+    return onward(request, actor, item, said, decided=False)
 
 
 def onward(request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, decided: bool) -> HttpResponse:
@@ -218,14 +202,9 @@ def onward(request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, d
 
 def _again(request: HttpRequest, actor: Actor, found: ReviewCard, status: int) -> HttpResponse:
     """Return the page with the input, because nothing was recorded."""
-    if request.POST.get("page") == PAGE:
-        # The page's script puts no 403 in the page's place, and the input has to stay.
-        return show_review(
-            request, actor, found, 409 if status == 403 and request.headers.get("HX-Request") else status
-        )
-    if request.headers.get("HX-Request"):
-        return render(request, "reviews/on_run.html", {"card": found}, status=status)
-    return show_review(request, actor, found, status)
+    # The page's script puts no 403 in the page's place, and the input has to stay.
+    scripted = request.headers.get("HX-Request")
+    return show_review(request, actor, found, 409 if status == 403 and scripted else status)
 
 
 FOLLOW_UP_FIELDS = {"note": "message", "start_key": "seq"}

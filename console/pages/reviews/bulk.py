@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from console.pages.reviews.parts.consequences import WORDS
+from console.pages.reviews.parts.consequences import WORDS, name_act
 from console.site.access.actors import find_actor
 from console.site.sentences import sentence
 from console.words.reviews import SAID
@@ -130,7 +130,15 @@ def bulk_problem(items: Sequence[ReviewView], left_out: Sequence[LeftOutReview] 
 def _verbs(items: Sequence[ReviewView]) -> list[tuple[str, str, str, str]]:
     """Return the answers that all of the reviews take: verb, word, icon and consequence."""
     shared = [verb for verb in WORDS if verb in VERBS and items and all(verb in item.verbs for item in items)]
-    return [(verb, *WORDS[verb][:2], str(items[0].content.get(verb) or WORDS[verb][3])) for verb in shared]
+    return [(verb, *_describe(items, verb)) for verb in shared]
+
+
+def _describe(items: Sequence[ReviewView], verb: str) -> tuple[str, str, str]:
+    """Return a verb's word, icon and consequence."""
+    icon, _, otherwise = WORDS[verb]
+    words = {name_act(item, verb) for item in items}
+    word = words.pop() if len(words) == 1 else verb.capitalize()
+    return word, icon, str(items[0].content.get(verb) or otherwise)
 
 
 def _wrong(items: Sequence[ReviewView], verb: str, message: str) -> str:

@@ -26,7 +26,6 @@ from fabric.core.values.units import US
 from fabric.selectors.notifications import list_notifications
 from fabric.selectors.reviews.answers import ReviewAnswer, find_answer
 from fabric.selectors.reviews.assignments import find_assignment, list_viewers
-from fabric.selectors.reviews.eligibility import who_is_asked, why_not
 from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
 from fabric.selectors.reviews.history import ReviewEvent, review_history
 from fabric.selectors.reviews.lookup import edit_problem, people_asked
@@ -79,12 +78,6 @@ class ItemPage:
     """True if the review can still be answered, or the follow-up closed."""
     closure: ClosureView | None
     """Closure of a follow-up: instant and person."""
-    may: bool
-    """True if this person may answer, with any verb."""
-    why_not: str
-    """Sentence that says why they may not approve; empty if they may."""
-    asked: str
-    """Roles and people who may answer, in words."""
     proposed: Diff | None
     """Change proposed by a person in place of the original; None if there is none."""
     edited: str
@@ -178,13 +171,10 @@ def _allowed_acts(actor: Actor, item: ReviewView, now: int, *, waits: bool) -> d
     return {
         "hand": hand,
         "people": people_asked(actor, item) if waits and (mine or may(actor, Right.OPERATE, item.fabric_name)) else (),
-        "may": hand["may"],
-        "why_not": why_not(item, actor) if waits else "",
-        "asked": who_is_asked(item),
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,
         "stale": high_stakes and waits and not is_fresh(actor),
-        "sign_in": f"{reverse('login')}?next={reverse('review', args=[item.id])}",
+        "sign_in": f"{reverse('login')}?again=1&next={reverse('review', args=[item.id])}",
     }
 
 

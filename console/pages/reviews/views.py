@@ -31,6 +31,7 @@ from fabric.selectors.reviews.queue import (
     QueuePage,
     QueueRow,
     Tab,
+    can_claim_next,
     queue_counts,
     queue_page,
     queue_rows,
@@ -129,6 +130,7 @@ def reviews(request: HttpRequest) -> HttpResponse:
             "today": _today(actor, now),
             "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
             "last": _last_decided(actor) if not rows and wanted.empty else None,
+            "can_claim": can_claim_next(actor, wanted),
             "news": asked.address("reviews-news", after=after),
             "live": True,
         }

@@ -245,6 +245,11 @@ def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Review]:
     return rows.filter(lets_pass(actor), match_in_time()).order_by("due_at", "id")
 
 
+def can_claim_next(actor: Actor, wanted: QueueFilter = ANY) -> bool:
+    """Return True if ``review_claim_next`` has a review for this person."""
+    return next_for(actor, wanted).exists()
+
+
 # -- conditions ------------------------------------------------------------------------------------------------------
 
 

@@ -97,7 +97,7 @@ FORMS = {
         (302, 409, 413, 422),
     ),
     "decide": FormCase(
-        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model", "lease", "page"),
+        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model", "lease"),
         {"verb": "approve", "digest": "{digest}"},
         409,
         "was answered by owner",

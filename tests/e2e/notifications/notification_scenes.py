@@ -9,6 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
+from tests.e2e.decided import decided
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, REQUESTS, Scene, started
 from tests.fabric.adapters.notifications.receivers import mail_server, webhook_receiver
@@ -54,7 +55,7 @@ def ask(home: Installation, page: Page) -> None:
     settled = "SELECT id FROM fabric_notification WHERE state != 'waiting' OR error != ''"
     while len(home.stored(settled)) < TOLD_IN_ALL:
         page.wait_for_timeout(200)
-    page.get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     while not home.stored("SELECT 1 FROM fabric_notification WHERE state = 'skipped'"):
         page.wait_for_timeout(200)

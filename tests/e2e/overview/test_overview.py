@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from fabric.services.fabrics.templates import SAMPLES
 from tests.e2e.conftest import NOWHERE, begun
+from tests.e2e.decided import decided
 from tests.e2e.installation import RUN
 from tests.e2e.runs.test_first_run import start
 
@@ -97,7 +98,7 @@ def test_the_list_follows_without_a_row_that_jumps(visit):
     row.get_by_text("unanswered by then: rejected by the system").wait_for()
     page.locator("#live[data-live=live]").wait_for()
     row.locator("a.cell").focus()
-    run.get_by_role("button", name=re.compile("^Approve")).click()
+    decided(run, "approve")
     page.locator("#reviews-list tr[id^=ask-][data-seq^=answered]").get_by_text("approved by owner").wait_for()
     assert page.evaluate("document.activeElement.closest('tr')?.dataset.seq").startswith("answered")
     assert looking.complaints == []

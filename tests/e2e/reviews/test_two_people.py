@@ -36,6 +36,14 @@ from fabric.services.drafts.change_requests import change_approve
 from fabric.services.actors import actor_named, workspace_default
 change_approve(actor=actor_named(workspace_default(), "ana"), request_id="{id}", digest="{digest}")
 """
+AGED = """
+import time
+from django.contrib.sessions.backends.signed_cookies import SessionStore
+found = SessionStore("{value}")
+found["signed_in_at"] = time.time_ns() // 1_000 - 3_600_000_000
+found.save()
+print(found.session_key)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +106,13 @@ def _page(context):
     return context.new_page()
 
 
+def _age(installation, page):
+    """Lets an hour pass since a person signed in."""
+    (cookie,) = [one for one in page.context.cookies() if "fabric-session" in one["name"]]
+    value = installation.manage("shell", "--verbosity", "0", "-c", AGED.format_map(cookie)).split()[-1]
+    page.context.add_cookies([{**cookie, "value": value}])
+
+
 def command(installation, *words):
     """A command that need not succeed: its exit code, and what it said."""
     line = [sys.executable, str(ROOT / "manage.py"), *words]
@@ -132,6 +147,27 @@ def test_a_call_that_waits_for_two_is_made_once_and_by_neither_alone(people, ins
     assert [one.path for one in till.received] == ["/payments"]
     code, said = command(installation, "decide", review, "approve", "--message", "Me too.")
     assert (code, f"review {review} was answered by " in said) == (2, True), said
+
+
+def test_what_was_written_outlives_a_new_sign_in(people, installation):
+    owner, ana, _ = people
+    review = waiting(owner, installation, "settling", HIGH_STAKES)
+    _age(installation, ana)
+    ana.goto(f"/reviews/{review}")
+    ana.locator("label[data-press=verb-edit]").click()
+    ana.locator('[id="f.usd"]').fill("40")
+    ana.locator("#message").fill("Half of it.")
+    ana.locator("#sign-in-again").click()
+    ana.locator("#password").fill(PASSWORD)
+    ana.get_by_role("button", name="Sign in").click()
+    ana.wait_for_url(f"**/reviews/{review}")
+    ana.locator("#changes .add", has_text="40").wait_for()
+    assert ana.locator("#v-edit").is_checked()
+    assert ana.locator("#message").input_value() == "Half of it."
+    assert ana.locator("#sign-in-again").count() == 0
+    ana.locator("#message").press("Control+Enter")
+    ana.get_by_role("heading", name="You edited this").wait_for()
+    ana.get_by_role("button", name="Continue now").click()
 
 
 def test_a_review_is_in_one_hand_at_a_time(people, installation):
@@ -182,7 +218,7 @@ def test_a_run_goes_on_with_what_a_person_wrote(people, installation):
     ana.get_by_role("button", name="Continue now").click()
     ana.locator("#decided-by").wait_for()
     owner.goto(f"/runs/{run_id}")
-    owner.locator(f"article.review:not(:has([action*='{review}']))").wait_for()
+    owner.locator(f"article.review:not(:has([href*='{review}']))").wait_for()
     asked = "SELECT content FROM fabric_review WHERE run_id = ? AND decided_at IS NULL"
     ((content,),) = installation.stored(asked, run_id)
     assert json.loads(content)["edit_initial"]["title"] == "Read it once more"

@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from console.launch.processes.data_directory import ROOT
+from tests.e2e.decided import decided
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import PATIENT, REQUESTS, Scene, started
 
@@ -62,8 +63,7 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
     notes = home.data / "notes.md"
     home.publish(TRIP.read_text().replace(TRIP_DESK, desk))
     unwound = started(page, "trip-desk", "Book a flight to Lisbon and a hotel for two nights.", notes, PATIENT)
-    page.get_by_role("textbox", name="Message").fill("Not this month.")
-    page.get_by_role("button", name="Reject").click()
+    decided(page, "reject", "Not this month.")
     page.locator("#live[data-live=ended]").wait_for()
     home.publish(PAYING)
     ids = {"unwound": unwound}
@@ -75,8 +75,7 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
     page.locator("#panel-head .badge", has_text="Paused").wait_for()
     ids["quarantined"] = started(page, "contract-advice", REQUESTS[1], notes, PATIENT)
     home.stored("UPDATE fabric_run SET claims = 6 WHERE id = ?", ids["quarantined"])
-    page.get_by_role("button", name="Approve").click()
-    page.get_by_role("button", name="Continue now").click()
+    decided(page, "approve")
     page.locator("#panel-head .badge", has_text="Quarantined").wait_for()
     return ids
 
@@ -84,25 +83,7 @@ def take_hold(home: Installation, page: Page, desk: str) -> dict[str, str]:
 def answered(page: Page, notes: Path) -> None:
     """An answer that can still be taken back, of a run of its own: another picture takes longer than that."""
     started(page, "contract-advice", REQUESTS[2], notes, PATIENT)
-    undo = page.get_by_role("button", name="Undo")
-    page.get_by_role("textbox", name="Message").fill("The clause binds us until Friday; the rest is fine.")
-    page.get_by_role("button", name="Approve").click()
-    undo.wait_for()
-
-
-def undone(page: Page, notes: Path) -> None:
-    """One that was taken back."""
-    answered(page, notes)
-    page.get_by_role("button", name="Undo").click()
-    page.get_by_text("You withdrew your answer.").wait_for()
-
-
-def ill_edited(page: Page) -> None:
-    """Other arguments that do not fit."""
-    page.locator("details.field summary").click()
-    page.get_by_label("Arguments as JSON").fill('{"to": "Ana", "usd": 4000}')
-    page.get_by_role("button", name="Edit").click()
-    page.locator("article.review .err").first.wait_for()
+    decided(page, "approve", "The clause binds us until Friday; the rest is fine.")
 
 
 def unreasoned(page: Page) -> None:
@@ -123,6 +104,4 @@ def held(home: Installation, ids: dict[str, str]) -> Iterator[Scene]:
     yield Scene("hold-not-possible", f"/runs/{ids['done0']}/pause")
     yield Scene("fork", f"/runs/{ids['done0']}/fork/1")
     yield Scene("fork-late", f"/runs/{ids['done0']}/fork/20")
-    yield Scene("run-asks-first-ill-edited", f"/runs/{ids['asks-first']}", ill_edited, 422)
-    yield Scene("run-undone", "/runs/start", partial(undone, notes=notes))
     yield Scene("run-answered", "/runs/start", partial(answered, notes=notes))

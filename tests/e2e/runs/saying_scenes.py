@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
+from tests.e2e.decided import decided
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import NOTES, PATIENT, Scene, started
 
@@ -55,7 +56,7 @@ def talked(home: Installation, page: Page) -> dict[str, str]:
             page.get_by_label("Say something").fill(text)
             page.get_by_role("button", name="Send").click()
             page.locator("#panel-talk li", has_text=text[:20]).get_by_text("waits for the turn in flight").wait_for()
-    page.get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     return ids
 

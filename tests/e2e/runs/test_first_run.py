@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.decided import decided
 from tests.e2e.installation import RUN
 from tests.e2e.scenes import FAMILY
 
@@ -96,7 +97,7 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     assert visitor.complaints == []
 
 
-def test_a_review_appears_and_is_answered_where_it_stands(visit):
+def test_a_review_appears_and_leads_to_its_page(visit):
     visitor = visit(NOWHERE)
     page = visitor.page
     start(visitor, "doubtful")
@@ -105,10 +106,7 @@ def test_a_review_appears_and_is_answered_where_it_stands(visit):
     assert page.locator("#panel-head .badge").first.inner_text() == "Waiting for a person"
     # Others may still wait here: an answer that was given is open until its run takes it.
     assert int(page.locator("#nav-links .count[data-tone=human]").inner_text().split()[0]) >= 1
-    card.get_by_role("button", name="Reject").click()
-    card.locator(".err").wait_for()
-    assert "A rejection needs a reason" in card.inner_text()
-    card.get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text().startswith("Completed")
     assert page.locator("article.review").count() == 0
@@ -125,8 +123,7 @@ def test_it_works_without_javascript(visit):
     start(visitor, "doubtful")
     while page.locator("article.review").count() == 0:
         page.locator("#live").click()
-    page.get_by_role("textbox", name="Message").fill("the notes say otherwise")
-    page.get_by_role("button", name="Reject").click()
+    decided(page, "reject", "the notes say otherwise")
     while page.locator("#live[data-live=ended]").count() == 0:
         page.locator("#live").click()
     assert page.locator("#panel-head .badge").first.inner_text() == "Aborted"

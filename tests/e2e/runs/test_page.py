@@ -6,6 +6,7 @@ import pytest
 
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.decided import decided
 from tests.e2e.runs.test_first_run import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -30,7 +31,7 @@ def test_header_and_timeline_follow_the_run(visit):
     # The wait reaches to the edge of the lane: it goes on.
     assert page.locator("#panel-timeline rect.g-human").count() >= 1
     assert page.locator("#panel-timeline tr.worker").count() >= 1
-    page.locator("article.review").get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .waits").count() == 0
     assert page.locator("#panel-timeline line.g-now").count() == 0
@@ -52,7 +53,7 @@ def test_every_view_follows_the_run_to_its_end(visit):
     page.get_by_role("link", name="Graph").click()
     page.wait_for_url("**view=graph")
     assert "waits for a person" in page.locator("#panel-graph").inner_text()
-    page.locator("article.review").get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     page.locator("#panel-graph", has_not_text="waits for a person").wait_for()
     for view, target in (

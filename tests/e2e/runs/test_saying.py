@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.accessibility import findings
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.decided import decided
 from tests.e2e.runs.saying_scenes import TALK
 from tests.e2e.runs.test_first_run import start
 
@@ -27,7 +28,7 @@ def held(installation, visit, **options):
 
 def read(page: Page) -> None:
     """Lets the turn in flight go on, and looks at what the next speaker was told."""
-    page.locator("article.review").get_by_role("button", name="Approve").click()
+    decided(page, "approve")
     page.locator("#panel-talk").get_by_role("link", name="read by writer in turn 2").wait_for()
     page.locator("#live[data-live=ended]").wait_for()
     expect(page.locator("#say")).to_be_hidden()

@@ -8,6 +8,7 @@ from console.pages.shell.keys import KEYS
 from console.templatetags.figures import span
 from tests.e2e.asked import asked
 from tests.e2e.conftest import NOWHERE
+from tests.e2e.decided import decided
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -199,7 +200,7 @@ def test_pausing_what_is_live(visit, waiting):
     assert page.locator("#live-pause").get_attribute("aria-pressed") == "true"
     other = visitor.context.new_page()
     other.goto(waiting)
-    other.get_by_role("button", name="Approve").click()
+    decided(other, "approve")
     other.locator("#live[data-live=ended]").wait_for()
     page.bring_to_front()
     page.wait_for_function("document.querySelector('#live').textContent.includes('more wait')")

@@ -16,14 +16,32 @@ from fabric.selectors.reviews.evidence import ReviewEvidence
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.reviews.subjects import FOLLOWS
 
-WORDS: Mapping[str, tuple[str, str, str, str]] = {
-    "approve": ("Approve", "check", "a", FOLLOWS["approve"]),
-    "edit": ("Edit", "edit", "e", FOLLOWS["edit"]),
-    "respond": ("Respond", "inject", "s", FOLLOWS["respond"]),
-    "decline": ("Decline", "never", "d", FOLLOWS["decline"]),
-    "reject": ("Reject", "x", "r", FOLLOWS["reject"]),
+WORDS: Mapping[str, tuple[str, str, str]] = {
+    "approve": ("check", "a", FOLLOWS["approve"]),
+    "edit": ("edit", "e", FOLLOWS["edit"]),
+    "respond": ("inject", "s", FOLLOWS["respond"]),
+    "decline": ("never", "d", FOLLOWS["decline"]),
+    "reject": ("x", "r", FOLLOWS["reject"]),
 }
-"""Word, icon, key and default consequence of each verb; total by test."""
+"""Icon, key and default consequence of each verb; total by test."""
+ACTS: Mapping[str, Mapping[str, str]] = {
+    "failure": {"approve": "Try again", "edit": "Edit", "respond": "Respond", "reject": "Reject"},
+    "post_stage": {"approve": "Let it pass", "edit": "Edit", "respond": "Respond", "reject": "Reject"},
+    "pre_action": {
+        "approve": "Make the call",
+        "edit": "Edit",
+        "respond": "Respond",
+        "decline": "Decline",
+        "reject": "Reject",
+    },
+    "compensation": {"approve": "Try again", "respond": "Undone by hand"},
+    "child": {"approve": "Let it continue", "reject": "Reject"},
+    "quarantine": {"approve": "Resume the run", "reject": "Reject"},
+    "follow_up": {"respond": "Close it"},
+}
+"""Word of the act behind each verb, by the review's kind; total by test."""
+APPROVALS: Mapping[str, str] = {"needs_cap": "Raise the cap", "releases": "Let it pass", "asks": "Send this answer"}
+"""Word of an approval by the field that says what it does. It replaces the kind's own."""
 ORDER = tuple(WORDS)
 ENDS = frozenset({"failure", "post_stage", "child"})
 """Kinds of reviews whose rejection ends the run."""
@@ -58,14 +76,20 @@ def consequences(item: ReviewView, known: ReviewEvidence, second: str = "", no_e
 
 
 def _consequence(item: ReviewView, known: ReviewEvidence, verb: str, second: str) -> Consequence:
-    word, icon, key, otherwise = WORDS.get(verb, (verb.capitalize(), "decide", "", ""))
+    icon, key, otherwise = WORDS.get(verb, ("decide", "", ""))
     says = str(item.content.get(verb) or otherwise)
     steps = [_describe_hold(item)]
     if verb == "edit":
         steps.append(_describe_gates(item))
     steps += _others(item, verb, says, second)
     steps += _describe_rejection(item, known, says) if verb == "reject" else _goes_on(item, known, verb, says)
-    return Consequence(verb, word, icon, key, _short(known, verb, says), tuple(steps))
+    return Consequence(verb, name_act(item, verb), icon, key, _short(known, verb, says), tuple(steps))
+
+
+def name_act(item: ReviewView, verb: str) -> str:
+    """Return the act that a verb stands for in this review."""
+    named = next((word for field, word in APPROVALS.items() if item.content.get(field)), "")
+    return (verb == "approve" and named) or ACTS.get(item.item, {}).get(verb) or verb.capitalize()
 
 
 def _others(item: ReviewView, verb: str, says: str, second: str) -> list[str]:

@@ -7,7 +7,6 @@ import re
 import time
 
 import pytest
-from django.conf import settings
 from django.test import Client
 
 from fabric.models import AuditLine, Inbox, Review, ReviewAssignment
@@ -15,9 +14,10 @@ from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.actors import login_link_create
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.services.world import COSTLY, ran
-from tests.people import member
+from tests.people import aged, member
 
 LONG_AGO = 1
+PASSWORD = "six dull words that nobody says"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_in_another_persons_hand_it_is_not_answered_and_the_page_says_whose(brow
     post(ana, doubt, "claim")
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "Claimed by ana" in said
-    refused = post(browser, doubt, "decision", page="review", verb="reject", message="No.", digest=doubt.digest)
+    refused = post(browser, doubt, "decision", verb="reject", message="No.", digest=doubt.digest)
     assert refused.status_code == 409
     assert "Ana has claimed review" in text_of(refused)
     assert "No.</textarea>" in refused.content.decode()
@@ -101,9 +101,7 @@ def test_an_open_page_hears_that_its_lease_is_gone_and_its_answer_is_not_taken_f
     post(ana, doubt, "claim")
     told = post(browser, doubt, "beat", lease=lease)
     assert "Your lease has run out, and ana has this now." in text_of(told)
-    refused = post(
-        browser, doubt, "decision", page="review", verb="approve", digest=doubt.digest, lease=lease, message="Mine."
-    )
+    refused = post(browser, doubt, "decision", verb="approve", digest=doubt.digest, lease=lease, message="Mine.")
     assert refused.status_code == 409
     assert "Mine.</textarea>" in refused.content.decode()
     assert decisions(doubt) == 0
@@ -139,6 +137,7 @@ def test_the_next_free_one_is_claimed(browser, ana, doubts):
     Review.objects.update(barred="\ncleo\n")  # A colleague's, who started them.
     first, second = sorted(doubts, key=lambda item: (item.due_at, item.id))
     post(ana, first, "claim")
+    assert b"Claim next" in browser.get("/reviews").content
     assert browser.post("/reviews/next").headers["Location"] == f"/reviews/{second.id}"
     done = browser.post("/reviews/next", follow=True)
     assert "No review is free for you" in text_of(done)
@@ -148,9 +147,12 @@ def test_the_next_free_one_is_claimed(browser, ana, doubts):
 def test_who_is_not_asked_is_told_whom_it_is_for(doubt):
     viewer = Client(HTTP_HOST="127.0.0.1")
     viewer.post("/login/link", {"token": login_link_create(member("vera", "viewer"))})
-    said = text_of(viewer.get(f"/reviews/{doubt.id}"))
-    assert "This is not yours to decide:" in said
-    refused = post(viewer, doubt, "decision", page="review", verb="reject", message="No.", digest=doubt.digest)
+    page = viewer.get(f"/reviews/{doubt.id}")
+    assert "This is not yours to decide:" in text_of(page)
+    assert 'name="verb"' not in page.content.decode()
+    assert "If you submit this" not in text_of(page)
+    assert b"Claim next" not in viewer.get("/reviews").content
+    refused = post(viewer, doubt, "decision", verb="reject", message="No.", digest=doubt.digest)
     assert refused.status_code == 409, "the script puts no 403 in the page's place"
     assert "is not asked" in text_of(refused)
     assert decisions(doubt) == 0
@@ -169,13 +171,36 @@ def test_high_stakes_wants_a_reason_and_a_fresh_sign_in(browser, costly):
     said = text_of(browser.get(f"/reviews/{costly.id}"))
     assert "required in high-stakes" in said
     assert "Sign in again to decide." not in said
-    session = browser.session
-    session["signed_in_at"] = time.time_ns() // 1_000 - 3_600_000_000
-    session.save()
-    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
-    page = browser.get(f"/reviews/{costly.id}").content.decode()
-    assert "Sign in again to decide." in page
-    assert f'href="/login?next=/reviews/{costly.id}"' in page
+    assert "Sign in again to decide." in text_of(aged(browser).get(f"/reviews/{costly.id}"))
+
+
+def test_after_an_old_sign_in_the_link_leads_to_the_password_and_back_to_a_decision(costly):
+    user = member("cleo", "finance", "reviewer")
+    user.set_password(PASSWORD)
+    user.save()
+    cleo = Client(HTTP_HOST="127.0.0.1")
+    cleo.post("/login", {"name": "cleo", "password": PASSWORD})
+    page = aged(cleo).get(f"/reviews/{costly.id}").content.decode()
+    (link,) = re.findall(r'id="sign-in-again" href="([^"]+)"', page)
+    asked = cleo.get(html.unescape(link)).content.decode()
+    sent = {name: re.search(rf'name="{name}" value="([^"]*)"', asked)[1] for name in ("name", "next")}
+    back = cleo.post("/login", {**sent, "password": PASSWORD})
+    assert back.headers["Location"] == f"/reviews/{costly.id}"
+    assert "Sign in again to decide." not in text_of(cleo.get(back.headers["Location"]))
+    done = post(cleo, costly, "decision", verb="reject", message="Too dear.", digest=costly.digest)
+    assert done.headers["HX-Redirect"] == f"/reviews/{costly.id}"
+    assert decisions(costly) == 1
+
+
+def test_the_script_puts_a_draft_back_without_an_error_and_sends_nothing(browser, costly):
+    sent = {"draft": "1", "verb": "approve", "cap_usd": "much", "message": "Worth it.", "digest": costly.digest}
+    part = post(browser, costly, "changes", **sent).content.decode()
+    assert part.lstrip().startswith('<div class="review-grid" id="review"')
+    assert 'id="v-approve" checked' in part
+    assert 'value="much"' in part
+    assert "Worth it.</textarea>" in part
+    assert 'class="err"' not in part
+    assert decisions(costly) == 0
 
 
 # -- two people ------------------------------------------------------------------------------------------------------

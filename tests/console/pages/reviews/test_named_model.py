@@ -31,17 +31,18 @@ def named(browser, review, model, verb="approve", **more):
     return browser.post(f"/reviews/{review.id}/decision", data, headers={"HX-Request": "true"})
 
 
-def test_the_card_of_a_failed_call_offers_the_other_model_and_no_other_does(browser, failed_call, review):
-    page = html.unescape(browser.get(f"/runs/{failed_call.run_id}").content.decode())
+def test_the_review_of_a_failed_call_offers_the_other_model_and_no_other_does(browser, failed_call, review):
+    page = html.unescape(browser.get(f"/reviews/{failed_call.id}").content.decode())
     assert '<input type="checkbox" name="model" value="spare"' in page
-    assert "script is asked again" in page
+    assert "Unticked: script is called again." in page
     assert re.search(r"At worst the call costs \$[\d.]+ more", page)
-    assert 'name="model"' not in browser.get(f"/runs/{review.run_id}").content.decode()
+    assert 'name="model"' not in browser.get(f"/reviews/{review.id}").content.decode()
 
 
 def test_the_other_model_is_named_taken_back_and_stands_ticked(browser, actor, failed_call):
-    assert "Answered by <b>spare</b>" in named(browser, failed_call, "spare").content.decode()
-    back = browser.post(f"/reviews/{failed_call.id}/undo", headers={"HX-Request": "true"}).content.decode()
+    named(browser, failed_call, "spare")
+    assert "Answered by <b>spare</b>" in browser.get(f"/reviews/{failed_call.id}").content.decode()
+    back = browser.post(f"/reviews/{failed_call.id}/undo", follow=True).content.decode()
     assert 'value="spare" checked' in back
     named(browser, failed_call, "spare")
     browser.post(f"/reviews/{failed_call.id}/continue")

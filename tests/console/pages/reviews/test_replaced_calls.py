@@ -49,7 +49,7 @@ def test_another_call_is_made_in_place_of_the_one_that_is_shown(browser, replace
 def test_another_tool_goes_with_no_approval(browser, replaceable):
     refused = send(browser, replaceable, "approve", tool="calculator", instead="{}", **typed())
     assert refused.status_code == 422
-    assert "pick Edit to call it, or no tool to approve" in text_of(refused)
+    assert "pick Edit to call it, or pick no tool" in text_of(refused)
     assert decisions(replaceable) == []
 
 

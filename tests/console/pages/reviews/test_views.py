@@ -52,57 +52,68 @@ def test_the_list_leads_to_the_review(browser, waiting, review):
     assert '<span class="count" data-tone="human">1' in page
 
 
-def test_the_card_says_why_and_what_follows(browser, waiting, review):
+def test_a_run_says_why_it_waits_and_leads_to_the_review(browser, waiting, review):
     page = html.unescape(browser.get(f"/runs/{waiting.id}").content.decode())
     assert review.reason[1:] in page
     assert "limit 0.7" in page
     assert "0.55" in page
-    for verb in review.verbs:
-        assert f'name="verb" value="{verb}"' in page
-    assert review.content["approve"] in page
-    assert review.content["reject"] in page
-    assert "ejected by the system" in page
-    assert review.content["payload"]["text"][:40] in page
-    assert "csrfmiddlewaretoken" in page
+    assert "Rejected by the system." in page
+    assert re.search(rf'<a class="btn primary" href="/reviews/{review.id}">.*Decide</a>', page)
+    assert f'action="/reviews/{review.id}/' not in page, "it is decided on its own page"
+
+
+def test_a_run_tells_who_may_not_decide_why_and_leads_them_to_the_review(browser, waiting, review):
+    vera = signed_in(member("vera", "viewer"))
+    for address in (f"/runs/{waiting.id}", f"/runs/{waiting.id}/review"):
+        page = html.unescape(vera.get(address).content.decode())
+        assert f"<b>This is not yours to decide:</b> it needs {', '.join(review.asked)}." in page
+        assert f'<a class="btn" href="/reviews/{review.id}">Open the review</a>' in page
+        assert "Decide</a>" not in page
+    Review.objects.filter(id=review.id).update(approvals=2, barred="\nowner\n")
+    page = html.unescape(browser.get(f"/runs/{waiting.id}").content.decode())
+    assert "owner may only reject this: it is their own, so a second person must approve." in page
+    assert "Decide</a>" in page, "and reject it"
 
 
 def test_what_a_quarantined_run_does_not_take_yet(browser, waiting, review):
     """A reviewer who answered something else reads that this waits for the end of the quarantine, and can still take it back."""
     answer(browser, review)
-    before = browser.get(f"/runs/{waiting.id}").content.decode()
+    before = browser.get(f"/reviews/{review.id}").content.decode()
     assert "Continue now" in before
     assert "is quarantined" not in before
     Run.objects.filter(id=waiting.id).update(state="quarantined")
-    page = browser.get(f"/runs/{waiting.id}").content.decode()
-    assert "It uses this answer after a person resumes it; until then you can undo it." in page
+    page = browser.get(f"/reviews/{review.id}").content.decode()
+    said = "It uses this answer after a person resumes it; until then you can undo it."
+    assert said in page
     assert f"/reviews/{review.id}/undo" in page
     assert "Continue now" not in page
+    assert said in browser.get(f"/runs/{waiting.id}").content.decode()
     Review.objects.filter(id=review.id).update(item="quarantine")
-    assert "Continue now" in browser.get(f"/runs/{waiting.id}").content.decode(), "its own review is what it does take"
+    assert "Continue now" in browser.get(f"/reviews/{review.id}").content.decode(), (
+        "its own review is what it does take"
+    )
 
 
 def test_no_answer_to_a_quarantine(browser, waiting, review):
-    said = "nothing happens automatically: the run stays quarantined and this review open"
+    said = "Nothing happens automatically: the run stays quarantined and this review open."
     page = browser.get(f"/runs/{waiting.id}").content.decode()
     assert said not in page
-    assert re.search(r"If no one answers by <time[^>]+>[^<]+</time>: rejected by the system\.", page)
+    assert "Rejected by the system." in page
     Review.objects.filter(id=review.id).update(item="quarantine")
     assert said in browser.get(f"/runs/{waiting.id}").content.decode()
 
 
 def test_approving(browser, waiting, review):
     done = answer(browser, review)
-    assert done.headers["Location"] == f"/runs/{waiting.id}"
+    assert done.headers["Location"] == f"/reviews/{review.id}"
     (body,) = decisions(waiting)
     assert b'"verb":"approve"' in body
     assert b'"actor":"owner"' in body
 
 
-def test_the_script_gets_a_part(browser, review):
+def test_the_script_is_led_to_the_review(browser, review):
     done = answer(browser, review, **{"HX-Request": "true"})
-    assert done.status_code == 200
-    assert b"You approved this" in done.content
-    assert b"<!doctype" not in done.content
+    assert (done.status_code, done.headers["HX-Redirect"]) == (200, f"/reviews/{review.id}")
 
 
 def test_twice_the_same_is_once(browser, waiting, review):
@@ -184,13 +195,17 @@ def test_an_answer_waits_a_while_and_says_how_long(browser, waiting, review):
     answer(browser, review, message="Looks right.")
     (row,) = Inbox.objects.filter(run_id=waiting.id, input_id__startswith="decision")
     assert row.visible_at - row.created_at == UNDO_S[Tier(waiting.tier)] * 1_000_000
-    page = browser.get(f"/runs/{waiting.id}").content.decode()
-    assert "You approved this." in page
+    page = browser.get(f"/reviews/{review.id}").content.decode()
+    assert "You approved this</h2>" in page
     assert 'data-style="left">at ' in page
-    assert "Looks right.</pre>" in page
+    assert "Looks right.</p>" in page
     for way in ("undo", "continue"):
         assert f'action="/reviews/{review.id}/{way}"' in page
     assert 'name="verb"' not in page, "it is answered"
+    on_run = browser.get(f"/runs/{waiting.id}").content.decode()
+    assert "<b>You approved this.</b> The run uses it" in on_run
+    assert "Decide</a>" not in on_run
+    assert f'href="/reviews/{review.id}">Open the review' in on_run
 
 
 @pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
@@ -198,7 +213,8 @@ def test_undone_with_and_without_the_script(browser, waiting, review, headers):
     answer(browser, review, message="Looks right.")
     done = second_thought(browser, review, "undo", headers=headers)
     assert done.status_code == (200 if headers else 302)
-    page = (done if headers else browser.get(f"/runs/{waiting.id}")).content.decode()
+    assert done.headers["HX-Redirect" if headers else "Location"] == f"/reviews/{review.id}"
+    page = browser.get(f"/reviews/{review.id}").content.decode()
     assert "You withdrew your answer." in page
     assert "Looks right.</textarea>" in page, "what was typed is kept"
     assert 'name="verb" value="approve"' in page
@@ -273,7 +289,7 @@ def edit(browser, review, text, verb="edit", **more):
 
 
 def test_the_arguments_stand_in_the_form(browser, payment):
-    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
+    page = html.unescape(browser.get(f"/reviews/{payment.id}").content.decode())
     assert '"usd": 90' in page
     for verb in ("approve", "edit", "respond", "reject"):
         assert f'name="verb" value="{verb}"' in page
@@ -282,13 +298,13 @@ def test_the_arguments_stand_in_the_form(browser, payment):
 
 def test_edited_arguments_are_shown_and_can_be_taken_back(browser, payment):
     assert edit(browser, payment, '{"to": "Ana", "usd": 40}').status_code == 302
-    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
-    assert "You edited this." in page
-    assert '"usd": 40' in page
+    page = html.unescape(browser.get(f"/reviews/{payment.id}").content.decode())
+    assert "You edited this</h2>" in page
+    assert "<mark>4</mark>0" in page
     second_thought(browser, payment, "undo")
-    page = html.unescape(browser.get(f"/runs/{payment.run_id}").content.decode())
-    assert '"usd": 40\n}</textarea>' in page
-    assert '<details class="field" open>' in page
+    page = html.unescape(browser.get(f"/reviews/{payment.id}").content.decode())
+    assert re.search(r'name="f.usd"[^>]* value="40"', page)
+    assert 'id="v-edit" checked' in page
 
 
 @pytest.mark.parametrize(
@@ -332,15 +348,15 @@ def capped(browser, review, cap, verb="approve", **more):
     return browser.post(f"/reviews/{review.id}/decision", data, headers={"HX-Request": "true"})
 
 
-def test_the_card_of_a_cost_overrun_asks_for_a_new_cap_and_no_other_does(browser, overrun, review):
-    assert 'name="cap_usd"' in browser.get(f"/runs/{overrun.run_id}").content.decode()
-    assert 'name="cap_usd"' not in browser.get(f"/runs/{review.run_id}").content.decode()
+def test_the_review_of_a_cost_overrun_asks_for_a_new_cap_and_no_other_does(browser, overrun, review):
+    assert 'name="cap_usd"' in browser.get(f"/reviews/{overrun.id}").content.decode()
+    assert 'name="cap_usd"' not in browser.get(f"/reviews/{review.id}").content.decode()
 
 
 def test_the_new_cap_is_on_its_way_and_can_be_taken_back(browser, actor, overrun):
-    page = capped(browser, overrun, "1.25").content.decode()
-    assert "New cap: <b>$1.2500</b>" in page
-    back = browser.post(f"/reviews/{overrun.id}/undo", headers={"HX-Request": "true"}).content.decode()
+    capped(browser, overrun, "1.25")
+    assert "New cap: <b>$1.2500</b>" in browser.get(f"/reviews/{overrun.id}").content.decode()
+    back = browser.post(f"/reviews/{overrun.id}/undo", follow=True).content.decode()
     assert 'value="1.25"' in back
     capped(browser, overrun, "1.25")
     browser.post(f"/reviews/{overrun.id}/continue")
@@ -368,15 +384,15 @@ def crowded(actor):
     return found
 
 
-def test_the_card_asks_for_each_cap_that_stands_in_the_way(browser, crowded):
-    page = browser.get(f"/runs/{crowded.run_id}").content.decode()
-    assert "New cap of stage plan, tokens" in page
+def test_the_review_asks_for_each_cap_that_stands_in_the_way(browser, crowded):
+    page = browser.get(f"/reviews/{crowded.id}").content.decode()
+    assert "New cap of stage plan</label>" in page
     assert "now 1,100 tokens, 0 tokens of it used" in page
-    assert "New cap of agent planner, tokens" in page
+    assert "New cap of agent planner</label>" in page
     sent = {"verb": "approve", "digest": crowded.digest, "cap_0": "50000", "cap_1": "40000", "message": "Yes."}
-    answer = browser.post(f"/reviews/{crowded.id}/decision", sent, headers={"HX-Request": "true"}).content.decode()
+    answer = browser.post(f"/reviews/{crowded.id}/decision", sent, follow=True).content.decode()
     assert "New cap of stage plan: <b>50,000 tokens</b>" in answer
-    back = browser.post(f"/reviews/{crowded.id}/undo", headers={"HX-Request": "true"}).content.decode()
+    back = browser.post(f"/reviews/{crowded.id}/undo", follow=True).content.decode()
     assert 'value="50000"' in back
     assert 'value="40000"' in back
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from console.forms.values.diff import diff_of
 from console.pages.reviews.assignments import QUEUE, TABS
-from console.pages.reviews.parts.consequences import WORDS, consequences
+from console.pages.reviews.parts.consequences import ACTS, WORDS, consequences, name_act
 from console.pages.reviews.parts.due_line import due_line
 from console.pages.reviews.parts.queue import URGENCIES, find_group
 from console.templatetags.marks import ITEMS
@@ -22,6 +22,7 @@ from fabric.core.reviews.consequences import SECOND_FIRST
 from fabric.core.reviews.reviews import VERBS
 from fabric.core.schema.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.models import Attachment
+from fabric.runtime.quarantine.verdicts import VERBS as VERBS_OF_A_QUARANTINE
 from fabric.selectors.errors import Refused
 from fabric.selectors.reviews.evidence import PendingUndo, build_evidence, list_claims
 from fabric.selectors.reviews.lookup import list_open_reviews
@@ -115,6 +116,28 @@ def test_every_verb_and_kind_has_words():
     assert set(WORDS) == {verb for verbs in VERBS.values() for verb in verbs} | {"edit", "respond"}
     kinds = get_args(ev.ReviewOpened.__annotations__["item"]) or set(VERBS) | {"quarantine"}
     assert set(ITEMS) >= set(kinds)
+
+
+def test_every_verb_of_every_kind_names_its_act():
+    verbs = {**VERBS, "quarantine": VERBS_OF_A_QUARANTINE}
+    assert {kind: set(named) for kind, named in ACTS.items()} == {kind: set(some) for kind, some in verbs.items()}
+
+
+@pytest.mark.parametrize(
+    ("item", "content", "act"),
+    [
+        ("failure", {}, "Try again"),
+        ("failure", {"needs_cap": {"scope": "run"}}, "Raise the cap"),
+        ("failure", {"releases": "unsafe"}, "Let it pass"),
+        ("post_stage", {}, "Let it pass"),
+        ("pre_action", {}, "Make the call"),
+        ("pre_action", {"asks": {"message": "Which one?"}}, "Send this answer"),
+    ],
+)
+def test_an_approval_is_named_for_what_it_does(doubt, item, content, act):
+    known = replace(doubt, item=item, given=content)
+    assert name_act(known, "approve") == act
+    assert name_act(known, "reject") == "Reject"
 
 
 def steps(item, known, verb, second=""):
