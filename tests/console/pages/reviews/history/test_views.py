@@ -145,5 +145,5 @@ def test_a_reviewer_exports_their_own(some):
 
 def test_a_page_takes_few_statements(browser, some, django_assert_max_num_queries):
     browser.get(PAGE)
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(18):
         browser.get(PAGE)
