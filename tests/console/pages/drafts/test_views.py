@@ -265,7 +265,7 @@ def test_a_page_costs_the_same_statements_whatever_the_draft_holds(
     assert counts[0] == counts[1]
     # PostgreSQL is asked for its clock as well. The workspace's policy is read once.
     assert sum("fabric_workspace_policy" in one["sql"] for one in asked.captured_queries) == 1
-    assert counts[0] <= (23 if connection.vendor == "postgresql" else 22)
+    assert counts[0] <= (24 if connection.vendor == "postgresql" else 23)
 
 
 @pytest.mark.parametrize("script", [False, True], ids=["without a script", "with one"])
