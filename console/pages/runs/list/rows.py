@@ -15,7 +15,6 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from console.site.markup import mark_safe_markup
 from console.templatetags.figures import instant, span, thousands, usd, usd_column
 from console.templatetags.marks import TIERS, state_badge
 from console.templatetags.said import inert
@@ -110,7 +109,7 @@ class RunListLine:
     """With as many decimals as every other row's."""
     cost_exact: str
     tokens: str
-    recovery: SafeString
+    recovery: SafeString | str
 
 
 def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started") -> list[RunListLine]:
@@ -148,10 +147,10 @@ def _line(run: RunRow, href: str, now: int, by: str) -> RunListLine:
 
 
 @lru_cache(maxsize=256)
-def recovery(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString:
+def recovery(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString | str:
     """The marks of a row as icons with words; nothing for a row without marks."""
     found = list_recovery_marks(state, epoch, recovered=recovered, truncated=truncated)
-    return render_to_string("runs/list/recovery.html", {"found": found}) if found else mark_safe_markup("")
+    return render_to_string("runs/list/recovery.html", {"found": found}) if found else ""
 
 
 def list_recovery_marks(state: str, epoch: int, *, recovered: bool, truncated: bool) -> tuple[RecoveryMark, ...]:

@@ -240,7 +240,7 @@ def test_lists_page_by_the_last_id_and_stay_in_their_workspace(actor, small, str
 def test_coverage_costs_the_same_however_much_was_drilled(actor, small, django_assert_max_num_queries):
     for _ in range(3):
         ended(asked(actor, cells="all"))
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         coverage(actor, small)
     if connection.vendor == "sqlite":
         from simulator.drills.selectors.drills import VIRTUAL
