@@ -149,10 +149,11 @@ ORDER BY created_at, rowid
 LOAD_SNAPSHOTS = """
 SELECT run_id, seq, digest, head, state, refs FROM fabric_snapshot WHERE run_id IN (SELECT value FROM json_each(?))
 """
+# CROSS JOIN keeps the order of the tables: else SQLite reads every event of the run for the few that are referred to.
 LOAD_KEPT = """
 SELECT e.run_id, e.seq, e.kind, e.version, e.header, e.payload, e.payload_hash, e.hash
-FROM json_each(?) AS wanted JOIN fabric_snapshot s ON s.run_id = wanted.value JOIN json_each(s.refs) AS ref
-  JOIN fabric_event e ON e.run_id = s.run_id AND e.seq = ref.value
+FROM json_each(?) AS wanted CROSS JOIN fabric_snapshot s ON s.run_id = wanted.value
+  CROSS JOIN json_each(s.refs) AS ref CROSS JOIN fabric_event e ON e.run_id = s.run_id AND e.seq = ref.value
 """
 INBOX = f"""
 SELECT i.run_id, i.input_id, i.body, i.visible_at, i.visible_at > :now, i.format, i.created_at
