@@ -77,7 +77,8 @@ const draft = () => `review-draft ${form().dataset.draft}`;
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("#sign-in-again")) return;
   try {
-    sessionStorage.setItem(draft(), JSON.stringify(Object.fromEntries(new FormData(form()))));
+    const { csrfmiddlewaretoken, ...values } = Object.fromEntries(new FormData(form()));
+    sessionStorage.setItem(draft(), JSON.stringify(values));
   } catch {
     // No storage: the sign-in alone is done again.
   }

@@ -88,7 +88,7 @@ NAV: tuple[NavigationPlace, ...] = (
         ("fabrics", "fabric"),
         changes_to_approve_count,
         "human",
-        "changes for you to approve",
+        "for you to approve",
     ),
     NavigationPlace(
         "breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"

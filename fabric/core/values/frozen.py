@@ -17,11 +17,6 @@ import msgspec
 T = TypeVar("T")
 _StructMeta: Any = type(msgspec.Struct)
 _NOT_COPIED = ("__dict__", "__weakref__")
-_PARAMS: dict[bool, Any] = {
-    kw_only: vars(dataclass(kw_only=kw_only)(type("Sample", (), {})))["__dataclass_params__"]
-    for kw_only in (False, True)
-}
-"""Parameters of a plain dataclass, by ``kw_only``."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -31,14 +26,13 @@ def value(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
     def declare(cls: type[T]) -> type[T]:
         namespace = {name: _default(held) for name, held in vars(cls).items() if name not in _NOT_COPIED}
         namespace["__qualname__"] = cls.__qualname__
-        made: Any = _StructMeta(
+        made: type[T] = _StructMeta(
             cls.__name__, (msgspec.Struct,), namespace, frozen=True, kw_only=kw_only, omit_defaults=True
         )
         # Only the fields are wanted: to compile a dataclass's methods too would take 0.1 s of each process's start.
         shape: Any = dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(cls)
-        made.__dataclass_fields__, made.__dataclass_params__ = shape.__dataclass_fields__, _PARAMS[kw_only]
-        declared: type[T] = made
-        return declared
+        made.__dataclass_fields__ = shape.__dataclass_fields__  # type: ignore[attr-defined]
+        return made
 
     return declare
 

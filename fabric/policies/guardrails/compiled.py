@@ -66,11 +66,8 @@ class NamedPattern:
 @cache
 def compile_pattern(text: str) -> Any:
     """Return a compiled pattern. Raises PatternProblem if it is invalid, or would match every text."""
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MEMORY_BYTES
     try:
-        found = re2.compile(text, options)
+        found = re2.compile(text, _build_options())
     except re2.error as error:
         said = error.args[0] if error.args else error
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
@@ -81,6 +78,13 @@ def compile_pattern(text: str) -> Any:
     if found.search("") is not None:
         raise PatternProblem("matches the empty text, so it would block everything; make it ask for something")
     return found
+
+
+def _build_options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MEMORY_BYTES
+    return options
 
 
 class PatternGroup:
@@ -99,9 +103,7 @@ def _compile_any(patterns: Sequence[str]) -> Any:
     """Return one pattern that matches wherever any of these does; None where it would be too large, or quotes."""
     if not patterns or any(QUOTE in one for one in patterns):
         return None
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MEMORY_BYTES
+    options = _build_options()
     options.never_capture = True
     try:
         return re2.compile("|".join(f"(?:{one})" for one in patterns), options)
@@ -109,9 +111,7 @@ def _compile_any(patterns: Sequence[str]) -> Any:
         return None
 
 
-@lru_cache(GROUPS_KEPT)
-def _group_patterns(patterns: tuple[NamedPattern, ...]) -> PatternGroup:
-    return PatternGroup(patterns)
+_group_patterns = lru_cache(GROUPS_KEPT)(PatternGroup)
 
 
 @cache

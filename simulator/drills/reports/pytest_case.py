@@ -88,7 +88,7 @@ def name_file(seen: DrillView) -> str:
     return f"test_{NAMED.sub('_', str(seen.scenario or seen.failure).lower())}_{seen.tier}.py"
 
 
-HOW = "Run it with the Python of Fabric Flow, FOLDER being its source"
+HOW = "Run it with Fabric Flow's Python; FOLDER is the folder of its source"
 
 
 def how_to_run(seen: DrillView) -> str:

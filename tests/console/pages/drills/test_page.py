@@ -280,5 +280,5 @@ def test_the_label_of_the_expected_row_ends_without_a_comma_where_no_end_is_expe
 def test_the_link_to_the_test_copies_its_file_and_works_without_a_script(browser, driven):
     page = browser.get(f"{PAGE}/{driven}").content.decode()
     (link,) = re.findall(r'<a class="btn" id="as-pytest" href="([^"]+)" data-copy-file="([^"]+)"', page)
-    assert "FOLDER being its source" in text(browser.get(link[0]))
+    assert "FOLDER is the folder of its source" in text(browser.get(link[0]))
     assert browser.get(link[1]).content.decode().startswith('"""')

@@ -17,7 +17,7 @@ from tests.fabric.services.world import COSTLY, ran
 from tests.people import aged, member
 
 LONG_AGO = 1
-PASSWORD = "six dull words that nobody says"
+PASSWORD = "six dull words beside the sea"
 
 
 @pytest.fixture
