@@ -260,6 +260,7 @@ class LintOut(ResponseShape):
     problems: list[PlacedOut] = Field(description="Errors that prevent publication.")
     warnings: list[PlacedOut] = Field(description="Warnings: probable mistakes.")
     deviations: list[DeviationOut] = Field(description="Where it is laxer than required, with reasons.")
+    notes: list[str] = Field(description="Sentences about the check itself.")
 
 
 class ChangeOut(ResponseShape):
@@ -336,6 +337,7 @@ def lint_fabric(request: HttpRequest, body: FabricSourceIn) -> LintOut:
         problems=[PlacedOut(**_place(one)) for one in found.problems],
         warnings=[PlacedOut(**_place(one)) for one in found.warnings],
         deviations=[DeviationOut(**_place(one.place), reason=one.reason) for one in found.deviations],
+        notes=[*found.notes],
     )
 
 

@@ -38,6 +38,20 @@ class Plan(_Payload):
     """Conditions on the outcome. A plan without one is malformed (docs/specification/stages.md)."""
 
 
+class FixedBrief(Brief):
+    """One agent's share of a plan that an author wrote. An unknown field is a slip there, and refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class FixedPlan(Plan):
+    """A plan that an author wrote into the fabric. An unknown field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    briefs: Annotated[tuple[FixedBrief, ...], Field(min_length=1, max_length=1_000)]
+
+
 class Summary(_Payload):
     """Output of one branch, and of an aggregator or finalizer agent."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fabric.core.schema.parts import Name, SpecGroup
-from fabric.core.schema.payloads import Plan
+from fabric.core.schema.payloads import FixedPlan
 from fabric.core.values.taxonomy import Tier
 
 DEFAULT_KIND = "supervisor"
@@ -23,7 +23,7 @@ class TopologySpec(SpecGroup):
 
     kind: str = Field(description="Kind of the topology.")
     planner: Name | None = Field(default=None, description="Agent that plans. None: the fixed plan below.")
-    plan: Plan | None = Field(default=None, description="A fixed plan, where no planner is named.")
+    plan: FixedPlan | None = Field(default=None, description="A fixed plan, where no planner is named.")
     workers: Annotated[tuple[Name, ...], Field(min_length=1)] = Field(description="Agents that work in the fan-out.")
     aggregator: Name | None = Field(
         default=None, description="Agent that merges the summaries. None: they are joined in order."

@@ -94,6 +94,7 @@ def lint_lines(found: LintResult) -> Iterator[str]:
     for kind, places in (("error", found.problems), ("warning", found.warnings)):
         yield from (f"{kind}: {place}" for place in places)
     yield from (f"deviation: {one.place} ({one.reason})" for one in found.deviations)
+    yield from (f"note: {sentence}" for sentence in found.notes)
     counted = ", ".join(
         count(len(many), what)
         for what, many in (("error", found.problems), ("warning", found.warnings), ("deviation", found.deviations))
@@ -204,6 +205,7 @@ def lint_json(found: LintResult) -> JSON:
         "problems": [*map(_place, found.problems)],
         "warnings": [*map(_place, found.warnings)],
         "deviations": [{**_place(one.place), "reason": one.reason} for one in found.deviations],
+        "notes": [*found.notes],
     }
 
 

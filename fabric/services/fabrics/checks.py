@@ -14,9 +14,10 @@ from fabric.core.people.roles import Right
 from fabric.core.spec.fabric import FabricSpec
 from fabric.services.actors import find_people
 from fabric.services.errors import Placed, Refused
+from fabric.services.fabrics.partial import read_partial
 from fabric.services.fabrics.publication.rules import deviations, publication_problems, publication_warnings
 from fabric.services.fabrics.revisions import check_publication
-from fabric.services.fabrics.yaml.document import FabricProblem, fabric_read, find_spec
+from fabric.services.fabrics.yaml.document import PLACED_MAX, FabricProblem, fabric_read, find_spec
 from fabric.services.fabrics.yaml.tree import YamlProblem, YamlTree, read_yaml
 from fabric.services.installation import facts as here
 from fabric.services.installation.facts import InstallationFacts
@@ -25,6 +26,10 @@ from fabric.services.rights import right_wanted
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 """The gravest first. An error keeps the fabric from being published."""
+
+
+MORE_LATER = "mend these errors first; the check may find more then"
+"""Note beside errors that keep the text from being a fabric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +79,28 @@ def check_text(text: str, installation: InstallationFacts | None = None, *, name
         return CheckedText(None, None, (TextFinding("error", "", str(error), *place),))
     spec, problems = find_spec(tree.value)
     if spec is None:
-        return CheckedText(tree, None, tuple(_list_findings(tree, "error", problems)))
-    problems = [*_name_problems(spec, name), *publication_problems(spec, installation)]
+        return CheckedText(tree, None, tuple(_check_partial(tree, problems, installation, name)))
+    problems = _list_errors(spec, installation, name)
     findings = [
         *_list_findings(tree, "error", problems),
         *_list_findings(tree, "warning", _list_deviations(spec)),
         *_list_findings(tree, "warning", publication_warnings(spec, installation)),
     ]
     return CheckedText(tree, spec, tuple(findings))
+
+
+def _check_partial(
+    tree: YamlTree, problems: list[FabricProblem], installation: InstallationFacts | None, name: str
+) -> Iterator[TextFinding]:
+    """Yield the errors of the fields, and those of the fabric that is left without them."""
+    found = read_partial(tree.value, problems)
+    more = () if found.spec is None else filter(found.is_certain, _list_errors(found.spec, installation, name))
+    yield from _list_findings(tree, "error", (*found.problems, *more))
+    yield TextFinding("note", "", MORE_LATER)
+
+
+def _list_errors(spec: FabricSpec, installation: InstallationFacts | None, name: str) -> list[FabricProblem]:
+    return [*_name_problems(spec, name), *publication_problems(spec, installation)]
 
 
 def _name_problems(spec: FabricSpec, name: str) -> Iterator[FabricProblem]:
@@ -126,6 +145,7 @@ class LintResult:
     warnings: tuple[Placed, ...] = ()
     """Probable slips of the author."""
     deviations: tuple[PlacedDeviation, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def publishable(self) -> bool:
@@ -140,8 +160,8 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
     right_wanted(actor, Right.EDIT, "check fabrics", anywhere=True)
     try:
         read = fabric_read(source, origin=origin)
-    except Refused as refused:
-        return LintResult(origin, "", "", refused.placed)
+    except Refused:
+        return _lint_partial(source, origin, here.installation(providers, workspace_id=actor.workspace_id))
     spec = read.spec
     problems: tuple[Placed, ...] = ()
     where = here.installation(people=find_people(actor.workspace_id, spec.name), workspace_id=actor.workspace_id)
@@ -160,3 +180,11 @@ def fabric_lint(*, actor: Actor, source: str, origin: str = "", providers: Colle
             for one in deviations(spec)
         ),
     )
+
+
+def _lint_partial(source: str, origin: str, where: InstallationFacts) -> LintResult:
+    """Return the findings of a text that is no fabric."""
+    found = check_text(source, where)
+    problems = [Placed(one.path, one.line, one.column, one.sentence, origin) for one in found.errors[:PLACED_MAX]]
+    notes = [one.sentence for one in found.findings if one.level == "note"]
+    return LintResult(origin, "", "", tuple(problems), notes=tuple(notes))

@@ -291,6 +291,7 @@ def publication_warnings(spec: FabricSpec, installation: InstallationFacts | Non
     found += publication_teams.everywhere(spec, publication_never.find_missing_briefs, publication_outputs.warnings)
     found += publication_teams.warnings(spec, BUILT_IN if installation is None else installation.registry)
     found += [FabricProblem(path, sentence) for path, sentence in personas.doubtful(spec)]
+    found += [FabricProblem(path, sentence) for path, sentence in publication_people.find_single_approver(spec)]
     notes = (*publication_weak.find_weaknesses(spec), *publication_weak.notes(spec))
     found += [FabricProblem(path, sentence) for path, sentence in notes]
     if installation is not None and installation.people is not None:

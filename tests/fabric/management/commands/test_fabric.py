@@ -12,6 +12,7 @@ from fabric.models import Fabric, Revision
 from fabric.selectors.fabrics.differences import SpecChange, spec_changes
 from fabric.services.actors import find_actor
 from fabric.services.drafts.change_requests import change_approve, change_request_open
+from fabric.services.fabrics.checks import MORE_LATER
 from fabric.services.fabrics.schema import fabric_schema
 from fabric.services.fabrics.yaml.document import fabric_read
 from fabric.services.fabrics.yaml.export import written_out
@@ -187,6 +188,7 @@ class TestLint:
         assert done.out.splitlines() == [
             "error: small.yaml, line 12, column 12, agents.0.model: no model is named 'big'; there are: script",
             "error: small.yaml, line 17, column 5, agents.1.tools: no tool is named 'read_docment'; there are: read_document",
+            f"note: {MORE_LATER}",
             "small.yaml: cannot be published (2 errors)",
         ]
         told = command("fabric", "lint", str(file), "--json").last

@@ -5,9 +5,9 @@ No author judges their own work, and an oracle calls nothing that changes the wo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from fabric.core.people.eligibility import Person, ReviewAsked, is_asked, list_reviewers
+from fabric.core.people.eligibility import Person, ReviewAsked, is_asked
 from fabric.core.spec.cells import OwnCell
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.decision_table import Reaction, Rung
@@ -18,6 +18,7 @@ from fabric.core.state import let_pass
 from fabric.core.texts import templates
 from fabric.core.values.saga import MUTATES
 from fabric.core.values.taxonomy import FailureType, Tier
+from fabric.core.values.words import words
 from fabric.http.transport import Gate
 
 REVIEWER = Rung(reaction=Reaction.ESCALATE).role
@@ -50,7 +51,7 @@ def _beside_cells(spec: FabricSpec) -> list[str]:
         tool for tool in spec.all_tools if tool.effect in MUTATES and (tool.kind != "memory" or tool.name in named)
     ]
     asked += [f"a change by {tool.name} with an unknown outcome" for tool in changing]
-    return asked + [f"a call of {name} of which its rule says so" for name in spec.asking_rules]
+    return asked + [f"a call that the rule of {name} asks about" for name in spec.asking_rules]
 
 
 def find_missing_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -76,46 +77,48 @@ def find_missing_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[
 
 
 def too_few(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
-    """Yield ``(path, sentence)`` for each group of fewer than two people of whom two have to agree. ``people``:
+    """Yield ``(path, sentence)`` for each tier that needs two approvers where fewer can answer a review. ``people``:
     roles by name.
     """
-    onward = spec.policy.humans.onward_to
-    found = set()
+    lacking: dict[Tier, dict[str, list[str]]] = {}
+    for tier, occasion, could in (*_list_cell_reviewers(spec, people), *_list_other_reviewers(spec, people)):
+        if len(could) < 2:
+            occasions = lacking.setdefault(tier, {}).setdefault(f"only {could[0]}" if could else "no member", [])
+            occasions.append(occasion)
+    for tier, by_person in lacking.items():
+        who = "; ".join(f"{name} can answer {_some(list(dict.fromkeys(many)))}" for name, many in by_person.items())
+        sentence = f"{tier.replace('_', '-')} needs two approvers, and {who}; invite a second person, or take the tier out of four_eyes"
+        yield "policy.humans.four_eyes", sentence
+
+
+def _list_cell_reviewers(
+    spec: FabricSpec, people: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[Tier, str, list[str]]]:
+    """Yield the tier, the failure and the people who can answer, for each cell that two people have to answer."""
     for cell, _, rung in _list_asking_rungs(spec):
-        failure, tier = cell.failure, cell.tier
-        asked = ReviewAsked(required_role=rung.role, reviewers=spec.reviewers, onward=True, onward_to=onward)
-        could = _who_could(asked, people)
-        whom = ", ".join(list_reviewers(asked))
-        if failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
-            could = [name for name in could if let_pass.ROLE in people[name]]
-            whom = f"{whom}, with the role {let_pass.ROLE}"
-        if tier not in spec.policy.humans.four_eyes or len(could) > 1 or (tier, whom) in found:
+        if cell.tier not in spec.policy.humans.four_eyes:
             continue
-        found.add((tier, whom))
-        yield _alone(tier, f"{failure} asks {whom}", could)
-    yield from _too_few_reviewers(spec, people, frozenset(found))
+        could, role = _who_could(_ask_reviewers(spec, rung.role), people), rung.role
+        if cell.failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
+            could, role = [name for name in could if let_pass.ROLE in people[name]], let_pass.ROLE
+        yield cell.tier, f"{words(cell.failure)}{'' if role == REVIEWER else f' ({role})'}", could
 
 
-def _too_few_reviewers(
-    spec: FabricSpec, people: Mapping[str, frozenset[str]], told: Collection[tuple[Tier, str]]
-) -> Iterator[tuple[str, str]]:
-    """Yield a problem for each tier whose four eyes lack a second person for reviews without a cell.
-
-    Tools ask such reviews too. ``told``: pairs of a tier and the people asked that were reported before.
-    """
-    asking = [*_beside_cells(spec), *(f"what {tool.name} asks" for tool in spec.all_tools if _may_ask(tool))]
-    onward = spec.policy.humans.onward_to
-    asked = ReviewAsked(required_role=REVIEWER, reviewers=spec.reviewers, onward=True, onward_to=onward)
-    could, whom = _who_could(asked, people), ", ".join(list_reviewers(asked))
+def _list_other_reviewers(
+    spec: FabricSpec, people: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[Tier, str, list[str]]]:
+    """Yield the same for the reviews that no cell opens. Tools open such reviews too."""
+    occasions = [*_beside_cells(spec), *(f"what {tool.name} asks" for tool in spec.all_tools if _may_ask(tool))]
+    could = _who_could(_ask_reviewers(spec, REVIEWER), people)
     for tier in spec.policy.humans.four_eyes:
-        if asking and len(could) < 2 and tier in spec.tiers.allowed and (tier, whom) not in told:
-            yield _alone(tier, f"{asking[0]} is put to {whom}", could)
+        if tier in spec.tiers.allowed:
+            yield from ((tier, occasion, could) for occasion in occasions)
 
 
-def _alone(tier: Tier, where: str, could: Sequence[str]) -> tuple[str, str]:
-    there = f"only {could[0]} is or has that" if could else "no member is or has that"
-    sentence = f"has two people agree in tier {tier}, and where {where}, {there}"
-    return "policy.humans.four_eyes", f"{sentence}; invite or name a second person, or leave the tier out"
+def _ask_reviewers(spec: FabricSpec, role: str) -> ReviewAsked:
+    return ReviewAsked(
+        required_role=role, reviewers=spec.reviewers, onward=True, onward_to=spec.policy.humans.onward_to
+    )
 
 
 def _may_ask(tool: ToolSpec) -> bool:
@@ -125,6 +128,14 @@ def _may_ask(tool: ToolSpec) -> bool:
 
 def _who_could(asked: ReviewAsked, people: Mapping[str, frozenset[str]]) -> list[str]:
     return sorted(name for name, roles in people.items() if is_asked(asked, Person(name=name, roles=roles)))
+
+
+def find_single_approver(spec: FabricSpec) -> Iterator[tuple[str, str]]:
+    """Yield ``(path, sentence)`` where one person alone lets calls out that cannot be undone."""
+    tools = [tool.name for tool in spec.all_tools if tool.effect == "irreversible"]
+    if tools and Tier.HIGH_STAKES in spec.tiers.allowed and Tier.HIGH_STAKES not in spec.policy.humans.four_eyes:
+        sentence = f"one person alone approves calls of {_some(tools)}, which cannot be undone"
+        yield "policy.humans.four_eyes", f"{sentence}; write [high_stakes], so that two people approve them"
 
 
 def doubtful(spec: FabricSpec, people: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:

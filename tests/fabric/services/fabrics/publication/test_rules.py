@@ -270,7 +270,7 @@ def test_no_reviewer_is_needed_for_what_never_asks():
     ruled = [tool(approve_when="size(args.name) > 5")]
     ((path, said),) = told(small(**alone, decision_table=silent, tools=ruled))
     assert path == "reviewers"
-    assert "is empty, but a call of read_document of which its rule says so goes to a person" in said
+    assert "is empty, but a call that the rule of read_document asks about goes to a person" in said
 
 
 def test_a_critic_asks_a_person_in_every_tier():

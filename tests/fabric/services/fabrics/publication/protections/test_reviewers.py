@@ -9,8 +9,10 @@ from fabric.http.transport import Gate
 from fabric.services.actors import OWNER_ROLES, find_people
 from fabric.services.errors import Refused
 from fabric.services.fabrics.publication.protections.reviewers import too_few
-from fabric.services.fabrics.publication.rules import publication_problems
+from fabric.services.fabrics.publication.rules import publication_problems, publication_warnings
 from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.templates import template_get
+from fabric.services.fabrics.yaml.document import fabric_read
 from fabric.services.installation.facts import InstallationFacts
 from tests.fabric.services.fabrics.publication.test_rules import cell, small, tool
 from tests.fabric.services.world import SMALL, published_by_two
@@ -154,13 +156,13 @@ def test_where_two_have_to_agree_there_are_two(actor):
     assert agreed({"ann": ALL_ROLES, "ben": ALL_ROLES, "owner": ALL_ROLES}, **FOUR) == []
     assert agreed({"owner": ALL_ROLES}, **HIGH) == [], "where one is enough"
     found = agreed({"owner": ALL_ROLES}, **FOUR)
-    assert {path for path, _ in found} == {"policy.humans.four_eyes"}
-    assert any(
-        "where cost_overrun asks finance, owner, only owner is or has that; invite or name a second person" in said
-        for _, said in found
-    )
+    ((path, said),) = found
+    assert path == "policy.humans.four_eyes"
+    assert said.startswith("high-stakes needs two approvers, and only owner can answer ")
+    assert "cost overrun (finance)" in said
+    assert said.endswith("; invite a second person, or take the tier out of four_eyes")
     ((_, said),) = agreed({"owner": ALL_ROLES, "ann": ("reviewer", "finance")}, **FOUR, **GUARDED)
-    assert "with the role safety, only owner is or has that" in said
+    assert "only owner can answer unsafe output (safety);" in said
 
 
 CRITIC = {
@@ -178,7 +180,7 @@ NO_CELL = {
 }
 BESIDE_CELLS = {
     "a critic's score below the needed score": {},
-    "a call of read_document of which its rule says so": {"tools": [tool(approve_when="true")]},
+    "a call that the rule of read_document asks about": {"tools": [tool(approve_when="true")]},
     "a change by read_document with an unknown outcome": {
         "tools": [tool(effect="mutating", compensation="read_document")]
     },
@@ -196,9 +198,9 @@ def test_two_have_to_be_there_for_reviews_of_no_cell_too(what):
     held = {name: frozenset(ALL_ROLES) for name in ("owner", "ann")}
     assert list(too_few(fabric, held)) == []
     found = list(too_few(fabric, {"owner": held["owner"]}))
-    where = f"and where {what} is put to reviewer, owner, only owner is or has that"
-    then = "invite or name a second person, or leave the tier out"
-    assert found == [("policy.humans.four_eyes", f"has two people agree in tier high_stakes, {where}; {then}")]
+    who = f"high-stakes needs two approvers, and only owner can answer {what}"
+    then = "invite a second person, or take the tier out of four_eyes"
+    assert found == [("policy.humans.four_eyes", f"{who}; {then}")]
     assert list(too_few(small(**NO_CELL), {"owner": held["owner"]})) == [], "no person is asked anything"
 
 
@@ -206,14 +208,14 @@ def test_of_others_tiers_no_second_person_is_needed(actor):
     elsewhere = {**EVERY_TIER, **ANY, "policy": {"budget": BUDGET, "humans": {"four_eyes": ["batch"]}}}
     found = agreed({"owner": ALL_ROLES}, **elsewhere)
     assert found
-    assert all("tier batch" in said for _, said in found)
+    assert all(said.startswith("batch needs two approvers") for _, said in found)
 
 
 def test_an_owner_who_is_alone_publishes_nothing_that_two_have_to_agree_to(actor):
     source = f"{SMALL}tiers: {{default: high_stakes, allowed: [high_stakes]}}\n".replace(
         "policy:\n", "policy:\n  humans: {four_eyes: [high_stakes]}\n"
     ).replace("reviewers: [owner]", "reviewers: [reviewer]")
-    with pytest.raises(Refused, match="has two people agree in tier high_stakes"):
+    with pytest.raises(Refused, match="high-stakes needs two approvers"):
         fabric_publish(actor=actor, source=source)
     member("ann", *ALL_ROLES)
     with pytest.raises(
@@ -221,3 +223,14 @@ def test_an_owner_who_is_alone_publishes_nothing_that_two_have_to_agree_to(actor
     ):  # Two could agree to its runs now; to publishing it two have to.
         fabric_publish(actor=actor, source=source)
     assert published_by_two(actor, source).changed
+
+
+def test_one_person_who_lets_calls_out_that_cannot_be_undone_is_a_warning():
+    alone = [one.path for one in publication_warnings(template_get("payment-approval").spec)]
+    assert "policy.humans.four_eyes" not in alone, "two people approve there"
+    single = "one person alone approves calls of pay, which cannot be undone"
+    text = template_get("payment-approval").text.replace("four_eyes: [high_stakes]", "four_eyes: []")
+    found = publication_warnings(fabric_read(text).spec)
+    assert [one.path for one in found if one.sentence.startswith(single)] == ["policy.humans.four_eyes"]
+    batch = text.replace("default: high_stakes", "default: batch").replace("allowed: [high_stakes]", "allowed: [batch]")
+    assert not [one for one in publication_warnings(fabric_read(batch).spec) if one.sentence.startswith(single)]
