@@ -74,7 +74,8 @@ def list_phases(seen: DrillView) -> list[Phase]:
     steady = seen.body.get("steady")
     if not isinstance(steady, dict):
         return []
-    free = {"during": DISTURBED} if seen.scenario else {}
+    scenario = _stored_scenario(seen)
+    free = {} if scenario is not None and scenario.expect else {"during": DISTURBED} if seen.scenario else {}
     held = {**free, **steady.get("not_judged", {})}
     return [_phase(name, steady.get(name), held=str(held.get(name, ""))) for name in PHASES]
 

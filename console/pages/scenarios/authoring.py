@@ -51,6 +51,10 @@ fault = "unavailable"
 role = "finalizer"
 times = 2
 
+# [[expect]]  # What must hold while the fault lasts, too.
+# probe = "state"
+# tolerance = "completed"
+
 [steady_state]
 title = "The run is answered, and no promise is broken"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
@@ -55,7 +55,7 @@ from simulator.drills.services.drills import SEED_MAX, may_stop
 from simulator.faults import catalogue
 from simulator.faults.catalogue import STRUCK
 from simulator.scenarios.spec.probes import PROBES
-from simulator.scenarios.spec.scenario import Scalar, Scenario, parse_overrides
+from simulator.scenarios.spec.scenario import Scalar, Scenario, SteadyProbe, parse_overrides
 from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
@@ -256,11 +256,15 @@ def _scenario_context(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str
         "seed": sent.get("seed", "") or str(one.seed),
         "touched": describe_reach(one),
         "can_live": not one.only_virtual(),
-        "steady": [
-            (each.probe, PROBES[each.probe], *tolerance_words(each.tolerance)) for each in one.steady_state.probes
-        ],
+        "expected": _probe_rows(one.expect),
+        "steady": _probe_rows(one.steady_state.probes),
         "abort": _abort(one),
     }
+
+
+def _probe_rows(probes: Iterable[SteadyProbe]) -> list[tuple[str, str, str, str]]:
+    """Return each probe's name, its meaning, and its tolerance in words and as written."""
+    return [(each.probe, PROBES[each.probe], *tolerance_words(each.tolerance)) for each in probes]
 
 
 def _abort(one: Scenario) -> list[str]:

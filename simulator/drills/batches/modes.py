@@ -66,7 +66,7 @@ def build_body(played: Played) -> Mapping[str, JSON]:
     """Return the further results as JSON: steady states, decisions, and strikes of each fault."""
     steady: dict[str, JSON] = {"title": played.scenario.steady_state.title, "before": _list_probes(played.before)}
     if played.during is not None:
-        steady["during"] = _list_probes(played.scenario.steady_state.check(played.during))
+        steady["during"] = _list_probes(played.scenario.check_disturbed(played.during))
         steady["after"] = _list_probes(played.after)
     return {
         "equipped": [played.equipped] if played.equipped else [],

@@ -95,8 +95,9 @@ def _play(place: LiveDrill, came: LiveResult, scenario: Scenario) -> None:
 def _steady(
     place: LiveDrill, came: LiveResult, scenario: Scenario, part: str, ran: RestedRun
 ) -> Sequence[CheckedProbe]:
-    """Check a run against the scenario's steady state, and record it."""
-    held = scenario.steady_state.check(build_observation(place, ran))
+    """Check a run against the scenario, and record it."""
+    check = scenario.check_disturbed if part == "during" else scenario.steady_state.check
+    held = check(build_observation(place, ran))
     came.body["steady"][part] = [{"probe": one.probe, "output": one.output, "why_not": one.why_not} for one in held]
     return held
 

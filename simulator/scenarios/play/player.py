@@ -1,6 +1,6 @@
 """Plays and judges a scenario in simulated time, and collects its results for the probes.
 
-It is judged by its decisions against the fabric's table, its strikes, and the steady state afterwards.
+It is judged by its decisions against the fabric's table, its strikes, its expectations, and the steady state afterwards.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ def judge_played(
     if failure is not None and not lines[0].observed.startswith(f"{failure}: "):
         met = words(lines[0].observed)
         return deviate(Deviation.ROW, f"it names {words(failure)}, and the first decision was {met}")
+    if scenario.expect and (why := not_held(scenario.check_disturbed(during))):
+        return deviate(Deviation.EXPECTATION, why)
     if why := not_held(after):
         return deviate(Deviation.STEADY, why)
     return "pass", ""

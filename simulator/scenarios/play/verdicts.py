@@ -20,6 +20,7 @@ class Deviation(StrEnum):
     END = "end"
     DECIDED = "decided"
     ROW = "row"
+    EXPECTATION = "expectation"
     STEADY = "steady"
 
 
@@ -29,6 +30,7 @@ HEADLINES: Mapping[Deviation, str] = {
     Deviation.END: "the run did not end as the undisturbed run did",
     Deviation.DECIDED: "a decision was made, and this scenario promises none",
     Deviation.ROW: "the run met another row of the table than the scenario names",
+    Deviation.EXPECTATION: "the disturbed run did not do what the scenario expects",
     Deviation.STEADY: "a steady-state check failed afterwards, once the failure is over",
 }
 """Headline of each kind; total, by test. The reason of a deviation begins with it, wherever it is shown."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fabric.core.values.units import JSON
 from simulator.faults.catalogue import FaultRefused
-from simulator.scenarios.spec.scenario import Scenario
+from simulator.scenarios.spec.scenario import Scenario, list_written
 from simulator.scenarios.spec.toml import read_scenario
 from simulator.texts.problems import Path, Problem, Unreadable, shorten_value
 from simulator.texts.toml import BYTES_MAX
@@ -24,7 +24,7 @@ from simulator.texts.toml import BYTES_MAX
 OURS = "fabric-flow"
 VERSION = "1.0.0"
 """Version of the specification of experiments."""
-_IN_EXTENSION = ("name", "failure", "tiers", "seed", "workload", "abort")
+_IN_EXTENSION = ("name", "failure", "tiers", "seed", "workload", "expect", "abort")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 
@@ -55,7 +55,9 @@ def build_experiment(scenario: Scenario) -> dict[str, JSON]:
         {"type": "action", "name": one.fault, "provider": {"type": OURS, "fault": one.fault, "arguments": one.values}}
         for one in scenario.disturbance
     ]
-    whole = scenario.model_dump(mode="json", exclude_none=True)
+    whole = scenario.model_dump(mode="json", exclude_none=True, exclude={"expect"})
+    if scenario.expect:
+        whole["expect"] = list_written(scenario.expect)
     experiment: dict[str, JSON] = {"version": VERSION, "title": scenario.title, "description": scenario.description}
     experiment["tags"] = list(scenario.tags)
     if scenario.contributions:

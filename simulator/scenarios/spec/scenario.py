@@ -1,4 +1,4 @@
-"""Defines a scenario: disturbances, work, steady state before and after, and abort conditions.
+"""Defines a scenario: disturbances, work, expectations, steady state before and after, and abort conditions.
 
 It is written in TOML (``toml.py``).
 """
@@ -6,7 +6,7 @@ It is written in TOML (``toml.py``).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -88,7 +88,12 @@ class SteadyState(_Part):
 
     def check(self, observed: Observed) -> tuple[CheckedProbe, ...]:
         """Check every probe against its tolerance."""
-        return tuple(check_probe(observed, one.probe, one.tolerance) for one in self.probes)
+        return check_probes(observed, self.probes)
+
+
+def check_probes(observed: Observed, probes: Iterable[SteadyProbe]) -> tuple[CheckedProbe, ...]:
+    """Check each probe against its tolerance."""
+    return tuple(check_probe(observed, one.probe, one.tolerance) for one in probes)
 
 
 class Abort(_Part):
@@ -122,6 +127,8 @@ class Scenario(_Part):
     workload: Workload = Workload()
     parameters: dict[str, Scalar] = Field(default_factory=dict)
     disturbance: Annotated[tuple[WrittenDisturbance, ...], Field(strict=False, min_length=1)]
+    expect: Annotated[tuple[SteadyProbe, ...], Field(strict=False)] = ()
+    """Probes of the disturbed run. A failed one deviates. Empty: only its decisions are judged."""
     steady_state: SteadyState = SteadyState()
     abort: Abort = Abort()
 
@@ -138,6 +145,10 @@ class Scenario(_Part):
         if len(set(value)) < len(value):
             raise ValueError("a tier is named twice; name each once")
         return value
+
+    def check_disturbed(self, observed: Observed) -> tuple[CheckedProbe, ...]:
+        """Check a disturbed run: against what is expected of it, else against the steady state, which is no promise."""
+        return check_probes(observed, self.expect or self.steady_state.probes)
 
     def disturbances(self, overrides: Mapping[str, Scalar] | None = None) -> tuple[Disturbance, ...]:
         """Return the faults with typed parameters; the caller's replace the scenario's own.
@@ -190,6 +201,11 @@ def steady_probe(tree: JSON, at: Path) -> SteadyProbe:
     if problems or tolerance is None:
         raise FaultRefused(problems)
     return SteadyProbe(probe=name, tolerance=tolerance)
+
+
+def list_written(probes: Iterable[SteadyProbe]) -> list[JSON]:
+    """Return probes as a file has them."""
+    return [{"probe": one.probe, "tolerance": one.tolerance.write_value()} for one in probes]
 
 
 def references(given: WrittenDisturbance) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import tomli_w
@@ -18,6 +19,7 @@ from simulator.scenarios.spec.scenario import (
     SteadyProbe,
     SteadyState,
     WrittenDisturbance,
+    list_written,
     parameter_problems,
     references,
     resolve_disturbance,
@@ -68,6 +70,7 @@ def read_scenario(tree: Mapping[str, JSON]) -> Scenario:
     parts: dict[str, Any] = dict(tree)
     _take(parts, "disturbance", _disturbances, problems)
     _take(parts, "steady_state", _steady_state, problems)
+    _take(parts, "expect", partial(_probes, at=("expect",), header="[[expect]]"), problems)
     if parts.get("failure") == "none":
         del parts["failure"]
     parameters = parts.get("parameters", {})
@@ -145,19 +148,27 @@ def _disturbances(value: JSON, problems: list[Problem]) -> tuple[WrittenDisturba
     return None if broken else tuple(found)
 
 
+def _probes(value: JSON, problems: list[Problem], *, at: Path, header: str) -> tuple[SteadyProbe, ...] | None:
+    """Return the probes in a list of tables; None if one is wrong."""
+    found: list[SteadyProbe] = []
+    before = len(problems)
+    for path, one in _tables(value, at, header, problems):
+        try:
+            found.append(steady_probe(one, path))
+        except FaultRefused as error:
+            problems += error.problems
+    return tuple(found) if len(problems) == before else None
+
+
 def _steady_state(value: JSON, problems: list[Problem]) -> SteadyState | JSON:
     if not isinstance(value, dict):
         return value
-    found: list[SteadyProbe] = []
     before = len(problems)
-    for at, one in _tables(value.get("probes", []), ("steady_state", "probes"), "[[steady_state.probes]]", problems):
-        try:
-            found.append(steady_probe(one, at))
-        except FaultRefused as error:
-            problems += error.problems
+    at, header = ("steady_state", "probes"), "[[steady_state.probes]]"
+    found = _probes(value.get("probes", []), problems, at=at, header=header)
     plain = {key: one for key, one in value.items() if key != "probes"}
     try:
-        made = SteadyState.model_validate({**plain, "probes": tuple(found)})
+        made = SteadyState.model_validate({**plain, "probes": found or ()})
     except ValidationError as error:
         problems += list_problems(error, SteadyState, ("steady_state",))
     return made if len(problems) == before else None
@@ -186,8 +197,12 @@ def dump(scenario: Scenario) -> str:
     if scenario.parameters:
         top["parameters"] = dict(scenario.parameters)
     top["disturbance"] = [{"fault": one.fault, **one.values} for one in scenario.disturbance]
-    probes = [{"probe": one.probe, "tolerance": one.tolerance.write_value()} for one in scenario.steady_state.probes]
-    top["steady_state"] = {"title": scenario.steady_state.title, "probes": probes}
+    if scenario.expect:
+        top["expect"] = list_written(scenario.expect)
+    top["steady_state"] = {
+        "title": scenario.steady_state.title,
+        "probes": list_written(scenario.steady_state.probes),
+    }
     if limits := scenario.abort.model_dump(exclude_none=True):
         top["abort"] = limits
     try:

@@ -25,7 +25,7 @@ from simulator.drills.management.numbers import number_given
 from simulator.faults import catalogue
 from simulator.scenarios.play.player import play
 from simulator.scenarios.spec.chaostoolkit import build_experiment
-from simulator.scenarios.spec.scenario import Scalar, Scenario, parse_overrides
+from simulator.scenarios.spec.scenario import Scalar, Scenario, list_written, parse_overrides
 from simulator.scenarios.spec.words import AROUND_A_RUN, describe_reach, disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
@@ -89,9 +89,13 @@ class Command(FabricCommand):
         self.stdout.write("Disturbed:")
         for words in disturbances_words(one):
             self.stdout.write(f"  {words}")
-        self.stdout.write(f"Steady state: {one.steady_state.title}")
-        for probe in one.steady_state.probes:
-            self.stdout.write(f"  {probe.probe}: {json.dumps(probe.tolerance.write_value(), ensure_ascii=False)}")
+        for heading, probes in (
+            ("Expected of the disturbed run:", one.expect),
+            (f"Steady state: {one.steady_state.title}", one.steady_state.probes),
+        ):
+            self.stdout.write(heading if probes else f"{heading} no probe")
+            for each in list_written(probes):
+                self.stdout.write(f"  {each['probe']}: {json.dumps(each['tolerance'], ensure_ascii=False)}")
         self.stdout.write("Touches:")
         for line in describe_reach(one):
             self.stdout.write(f"  {line}")

@@ -20,6 +20,7 @@ from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import drill_ask
 from simulator.scenarios.spec.collection import FOLDER
 from simulator.scenarios.stories.story import KINDS
+from tests.simulator.drills.management.sources import source
 
 PAGE = "/drills"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
@@ -162,6 +163,19 @@ def test_a_drill_without_a_story_has_its_page(browser, driven, body):
     assert page.status_code == 200
     assert "1 retry retry – Same" in text(page)
     assert "Replay" not in text(page)
+
+
+def test_what_a_scenario_expects_of_the_disturbed_run_counts(actor, driven):
+    steady = {"during": [{"probe": "state", "output": "failed", "why_not": "'failed' is not 'completed'"}]}
+    seen = replace(drill_get(actor, driven), body={"steady": steady}, scenario="mine", source=source())
+    (_, during, _) = list_phases(seen)
+    assert (during.mark.tone, during.answer) == (
+        "warn",
+        "0 of 1 within tolerance; not compared with it: not checked during the fault",
+    )
+    expecting = source() + '\n[[expect]]\nprobe = "state"\ntolerance = "completed"\n'
+    (_, during, _) = list_phases(replace(seen, source=expecting))
+    assert (during.mark.tone, during.answer) == ("danger", "0 of 1 within tolerance")
 
 
 def test_what_was_not_met_is_said_and_what_is_not_held_against_the_cell_as_well(actor, driven):

@@ -234,6 +234,17 @@ def test_one_is_written_and_stands_in_the_library(browser, actor, small):
     assert scenario_get(actor, "my-scenario").scenario.failure == "provider_failure"
 
 
+EXPECT = '\n[[expect]]\nprobe = "state"\ntolerance = "completed"\n'
+
+
+def test_what_is_expected_of_the_disturbed_run_is_shown(browser, actor, small):
+    one = scenario_save(actor=actor, source=f"{source()}{EXPECT}")
+    page = text(browser.get(f"{PAGE}/{one.name}"))
+    assert "Expected of the disturbed run state " in page
+    assert "Only its decisions are judged." not in page
+    assert "Only its decisions are judged." in text(browser.get(ONE))
+
+
 def test_every_mistake_is_listed_by_line_and_what_was_written_stays(browser, small):
     wrong = source().replace("finalizer", "finaliser").replace("title", "titel")
     answer = browser.post(f"{PAGE}/new", {"source": wrong})

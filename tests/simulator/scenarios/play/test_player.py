@@ -77,6 +77,18 @@ def test_a_scenario_that_strikes_nothing_has_shown_nothing():
     assert (found.verdict, found.why) == ("unknown", "nothing was struck: the run made no such call")
 
 
+EXPECT = '\n[[expect]]\nprobe = "state"\ntolerance = "{state}"\n'
+
+
+def test_what_is_expected_of_the_disturbed_run_is_judged():
+    found = play(default_table(), scenario(DOWN + EXPECT.format(state="completed")), HIGH)
+    assert deviating(found) == (
+        "the disturbed run did not do what the scenario expects: state: 'aborted' is not 'completed'"
+    )
+    found = play(default_table(), scenario(DOWN + EXPECT.format(state="aborted")), HIGH)
+    assert (found.verdict, found.during.state) == ("pass", "aborted"), "its steady state is another state"
+
+
 def test_an_abort_condition_ends_it_as_aborted():
     found = play(default_table(), scenario(f"{DOWN}[abort]\nvirtual_s = 0.1\n"), FAST)
     assert (found.verdict, found.aborted, found.journal().status) == ("error", True, "aborted")

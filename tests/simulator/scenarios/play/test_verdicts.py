@@ -11,9 +11,11 @@ from simulator.drills.fabrics import default_table
 from simulator.scenarios.play.player import DecisionLine, judge_played, play
 from simulator.scenarios.play.verdicts import HEADLINES, Deviation, deviate, split_reason
 from simulator.scenarios.spec.collection import find_shipped
-from simulator.scenarios.spec.probes import CheckedProbe
+from simulator.scenarios.spec.probes import CheckedProbe, read_tolerance
+from simulator.scenarios.spec.scenario import SteadyProbe
 
 RETRY = "provider_failure: retry"
+COMPLETES = (SteadyProbe(probe="state", tolerance=read_tolerance("completed", ("expect", 0, "tolerance"))),)
 FAILED = CheckedProbe("state", "failed", "'failed' is not 'completed'")
 
 
@@ -31,6 +33,8 @@ def judged(kind):
             given["lines"], state = (), "failed"
         case Deviation.ROW:
             given["lines"] = (DecisionLine(5, "unsafe_output: surface", "unsafe_output: surface"),)
+        case Deviation.EXPECTATION:
+            scenario, state = scenario.model_copy(update={"expect": COMPLETES}), "failed"
         case Deviation.STEADY:
             given["after"] = (FAILED,)
     seen = play(default_table(), find_shipped("provider-outage"), Tier.INTERACTIVE).during

@@ -13,6 +13,7 @@ from simulator.scenarios.spec.chaostoolkit import OURS, VERSION, build_experimen
 from simulator.scenarios.spec.collection import find_shipped, library
 from simulator.scenarios.spec.journal import Journal, build_journal, read_journal
 from simulator.scenarios.spec.probes import PROBES, Observed, check_probe, probe_output, read_tolerance
+from simulator.scenarios.spec.scenario import SteadyProbe
 from simulator.scenarios.spec.toml import dump, parse_scenario
 from simulator.texts.problems import Unreadable
 
@@ -67,6 +68,12 @@ def test_an_experiment_is_a_scenario():
     assert found.disturbances()[0].parameters == Calls(role="finalizer", times=3)
     assert found.steady_state.probes[0].tolerance == read_tolerance(["completed", "waiting", "x"])
     assert parse_scenario(dump(found)) == found
+
+
+def test_what_is_expected_of_the_disturbed_run_goes_out_and_comes_back():
+    probes = (SteadyProbe(probe="state", tolerance=read_tolerance("completed")),)
+    one = brought().scenario.model_copy(update={"expect": probes})
+    assert import_experiment(json.dumps(build_experiment(one))).scenario == one
 
 
 @pytest.mark.parametrize("name", library())

@@ -82,8 +82,32 @@ def test_what_is_not_said_has_a_default():
     assert (found.parameters, found.steady_state.probes) == ({}, ())
 
 
-def test_a_scenario_reads_back_as_it_was_written():
-    assert parse_scenario(dump(parse_scenario(GOOD))) == parse_scenario(GOOD)
+EXPECT = """
+[[expect]]
+probe = "state"
+tolerance = "completed"
+
+[[expect]]
+probe = "cost_usd_micros"
+tolerance = { type = "range", range = [0, 5_000] }
+"""
+
+
+@pytest.mark.parametrize("text", [GOOD, GOOD + EXPECT])
+def test_a_scenario_reads_back_as_it_was_written(text):
+    found = parse_scenario(text)
+    assert parse_scenario(dump(found)) == found
+    assert ("[[expect]]" in dump(found)) == ("[[expect]]" in text)
+
+
+def test_mistakes_of_an_expectation_have_their_line():
+    wrong = EXPECT.replace('probe = "state"', 'probe = "states"').replace("[0, 5_000]", "[0]")
+    with pytest.raises(Unreadable) as caught:
+        parse_scenario(GOOD + wrong, origin="a.toml")
+    assert [one.partition(": ")[0] for one in caught.value.told] == [
+        "a.toml, line 45, expect.0.probe",
+        "a.toml, line 50, expect.1.tolerance.range",
+    ]
 
 
 def test_parameters_are_overridden_by_their_type():
