@@ -103,12 +103,11 @@ function openSheet() {
 
 // -- rows of a list ----------------------------------------------------------------------------------------------------
 
-const rowsOf = (list) => [...list.querySelectorAll("tbody tr, li")].filter((row) => row.checkVisibility() && linkOf(row));
+const rowsOf = (lists) => lists.flatMap((list) => [...list.querySelectorAll("tbody tr, li")]).filter((row) => row.checkVisibility() && linkOf(row));
 const linkOf = (row) => row.querySelector("a.cell[href], [data-open], a[href]");
 
 function step(by) {
-  const list = document.activeElement?.closest?.("[data-list]") ?? document.querySelector("[data-list]");
-  const rows = list ? rowsOf(list) : [];
+  const rows = rowsOf([...document.querySelectorAll("[data-list]")]);
   if (!rows.length) return false;
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by));

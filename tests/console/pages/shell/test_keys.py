@@ -63,3 +63,31 @@ def test_the_sheet_has_every_row(browser):
     assert sheet
     shown = re.findall(r'data-keys="([^"]*)" data-do="([^"]*)" data-to="([^"]*)"', sheet[0])
     assert shown == [(key.keys, key.do, reverse(key.to) if key.do == "go" else key.to) for key in ROWS]
+
+
+LISTS = (
+    "audit/list",
+    "drills/last",
+    "drills/schedules/list",
+    "fabrics/list",
+    "memories/page",
+    "models/breakers/board",
+    "models/endpoint",
+    "notifications/list",
+    "people/members/table",
+    "people/tokens",
+    "reviews/history/page",
+    "reviews/list",
+    "runs/events/card",
+    "runs/list/drills",
+    "runs/list/page",
+    "scenarios/library",
+    "shell/search/page",
+)
+"""Templates of all lists with a row for each object."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_keys_of_a_list_work_in_each_list(name):
+    written = (settings.BASE_DIR / "templates" / f"{name}.html").read_text()
+    assert " data-list>" in written
