@@ -95,6 +95,7 @@ function showTier() {
   const select = field("tier");
   if (!picked || !select) return;
   const allowed = picked.dataset.tiers.split(" ");
+  field("picked").textContent = picked.dataset.title;
   for (const option of select.options) if (option.value) option.disabled = !allowed.includes(option.value);
   select.options[0].textContent = picked.dataset.default ? `The fabric’s default: ${picked.dataset.default}` : "The fabric’s default";
   for (const mean of form().querySelectorAll(".mean")) {
@@ -102,6 +103,18 @@ function showTier() {
     for (const row of mean.querySelectorAll("tbody tr")) row.classList.toggle("on", select.value ? row.dataset.tier === select.value : "default" in row.dataset);
   }
   if (select.value && !allowed.includes(select.value)) say("tier", []);
+}
+
+// -- the list of fabrics -----------------------------------------------------------------------------------------------
+
+const FIND_FROM = 6; // With fewer fabrics the field to find one stays away.
+
+function findFabric() {
+  const search = field("fabric-q");
+  const picks = [...form().querySelectorAll(".pick")];
+  search.hidden = picks.length < FIND_FROM;
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const pick of picks) pick.hidden = !words.every((word) => pick.textContent.toLowerCase().includes(word)) && !pick.querySelector(":checked");
 }
 
 // -- a draft, kept in this tab until the run has started ---------------------------------------------------------------
@@ -136,6 +149,7 @@ function restore() {
   }
   if (!kept) return;
   for (const name of KEPT) if (field(name) && typeof kept[name] === "string") field(name).value = kept[name];
+  if (kept.tier || kept.priority || kept.session_key) form().querySelector(".settings").open = true;
   const radio = [...form().querySelectorAll("input[name=fabric]")].find((one) => one.value === kept.fabric);
   if (radio) radio.checked = true;
   field("draft").hidden = false;
@@ -145,6 +159,7 @@ function restore() {
 
 document.addEventListener("input", (event) => {
   if (!event.target.closest?.("#start-form")) return;
+  if (event.target.id === "fabric-q") return findFabric();
   if (event.target.id === "text") checkText(false);
   keep();
 });
@@ -153,6 +168,9 @@ document.addEventListener("change", (event) => {
   if (event.target.id === "documents") checkFiles();
   showTier();
   keep();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.target.id === "fabric-q" && event.key === "Enter") event.preventDefault(); // It finds, and starts no run.
 });
 document.addEventListener("focusout", (event) => {
   // On the way to the button nothing may move: a press that began there must end there.
@@ -189,9 +207,13 @@ document.addEventListener("htmx:finally:request", (event) => {
 });
 document.addEventListener("htmx:after:swap", () => {
   showTier();
+  findFabric();
   if (field("documents")?.files.length) checkFiles({ told: Boolean(field("e-documents")) });
 });
 
 restore();
 showTier();
-if (form()) checkText(false);
+if (form()) {
+  findFabric();
+  checkText(false);
+}

@@ -28,12 +28,15 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.models import Inbox
+from fabric.providers.exchange.prices import OperatorModels, build_address
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, pick_first, revision_spec
-from fabric.selectors.runs.lookup import run_events, run_get
+from fabric.selectors.runs.lookup import find_last_fabric, run_events, run_get
 from fabric.selectors.workspaces.policies import spec_under, standing_policy
+from fabric.services.installation.facts import installation
+from fabric.services.models.catalogue import HTTP
 from fabric.services.runs.start import run_start
 
 
@@ -41,10 +44,11 @@ from fabric.services.runs.start import run_start
 def start(request: HttpRequest) -> HttpResponse:
     """Show the form. A POST starts the run, or shows the typed values with the mistakes beside them."""
     actor = find_actor(request.user)
-    # A fabric that runs without a model comes first: a newcomer begins there.
-    fabrics = sorted(fabrics_list(actor), key=needs_model)
+    used = find_last_fabric(actor)
+    # The last used fabric comes first. A newcomer begins with one that runs without a model.
+    fabrics = sorted(fabrics_list(actor), key=lambda fabric: (fabric.name != used, needs_model(fabric)))
     if request.method != "POST":
-        return _page(request, _build_form(request, actor, fabrics))
+        return _page(request, _build_form(request, actor, fabrics, used))
     form = StartForm(fabrics, request.POST, request.FILES)
     if form.is_valid():
         try:
@@ -102,7 +106,7 @@ def _show(form: StartForm, refusal: Refused) -> None:
     form.add_error(refusal.field if refusal.field in form.fields else None, sentence(refusal.message))
 
 
-def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView]) -> StartForm:
+def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView], used: str) -> StartForm:
     """An empty form; filled in where the address names a fabric, its example, or an earlier run. Refused not_found for
     an unknown run.
     """
@@ -110,7 +114,8 @@ def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView]) -
     like = request.GET.get("from", "")
     if like:
         return StartForm(fabrics, initial={**_copy_request(actor, like), "start_key": new_start_key()})
-    picked = named.get(request.GET.get("fabric", "")) or pick_first(fabrics)
+    asked_for = request.GET.get("fabric", "")
+    picked = named.get(asked_for) or named.get(used) or pick_first(fabrics)
     initial = {"fabric": picked.name if picked else "", "start_key": new_start_key(), "tier": ""}
     if picked and request.GET.get("example"):
         initial["text"] = picked.example
@@ -146,11 +151,14 @@ def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str 
     template = "runs/start/form.html" if request.headers.get("HX-Request") else "runs/start/page.html"
     workspace = find_actor(request.user).workspace_id
     number = standing_policy(workspace).number
-    offers = [build_offer(fabric, workspace, number) for fabric in form.fabrics.values()]
+    operator = installation(workspace_id=workspace).operator
+    offers = [build_offer(fabric, workspace, number, operator) for fabric in form.fabrics.values()]
     carried_of, carried = _earlier(request, form)
     shown = {
         "form": form,
         "offers": offers,
+        "picked": next((one for one in offers if one.fabric.name == form["fabric"].value()), None),
+        "settings_open": any(form[name].value() or form[name].errors for name in SETTINGS),
         "tiers": _tiers(offers),
         "priorities": PRIORITIES.items(),
         "carried": carried,
@@ -195,6 +203,9 @@ TIERS: Mapping[Tier, tuple[str, str]] = {
 }
 """Each tier's name and what it is for."""
 
+SETTINGS = ("tier", "priority", "session_key")
+"""Fields of the folded settings."""
+
 PRIORITIES: Mapping[str, str] = {
     "critical": "Critical: before everything else",
     "high": "High",
@@ -224,6 +235,8 @@ class Offer:
 
     fabric: FabricView
     needs_model: bool
+    unset_models: tuple[str, ...]
+    """Models without an endpoint: their calls fail."""
     tiers: tuple[TierLine, ...]
     ceilings: tuple[tuple[str, str], ...]
     """Bounded quantity, and its bound."""
@@ -235,17 +248,18 @@ def needs_model(fabric: FabricView) -> bool:
     return spec is None or any(model.provider != "scripted" for model in spec.models)
 
 
-def build_offer(fabric: FabricView, workspace_id: str, policy_number: int) -> Offer:
+def build_offer(fabric: FabricView, workspace_id: str, policy_number: int, operator: OperatorModels) -> Offer:
     """The form's words about a published fabric under its workspace's policy.
 
     A fabric that this version cannot read has no tiers and no ceilings.
     """
     spec = _spec(fabric.revision_id)
     if spec is None:
-        return Offer(fabric, True, (), ())
+        return Offer(fabric, True, (), (), ())
     lines = tuple(_line(spec, tier, default=tier == fabric.tier) for tier in fabric.tiers)
     under = {tier: spec_under(fabric.revision_id, workspace_id, policy_number, tier) for tier in fabric.tiers}
-    return Offer(fabric, needs_model(fabric), lines, (*_money(under), *_ceilings(under[fabric.tier])))
+    unset = tuple(one.name for one in spec.models if one.provider in HTTP and not build_address(one, operator))
+    return Offer(fabric, needs_model(fabric), unset, lines, (*_money(under), *_ceilings(under[fabric.tier])))
 
 
 def _money(under: Mapping[Tier, FabricSpec]) -> Iterator[tuple[str, str]]:

@@ -212,6 +212,16 @@ def runs_list(
     return [_view(actor, row) for row in page]
 
 
+LAST_RUNS = 200
+"""Number of the newest runs among which a person's last one is looked for."""
+
+
+def find_last_fabric(actor: Actor) -> str:
+    """Return the fabric of the actor's last run; empty if they started none of the newest runs."""
+    newest = Run.objects.filter(match_visible(actor, Run)).order_by("-created_at", "id")[:LAST_RUNS]
+    return next((name for name, by in newest.values_list("fabric__name", "created_by") if by == actor.name), "")
+
+
 def run_get(actor: Actor, run_id: str) -> RunView:
     """One run with the names of its documents. Refused not_found."""
     row = _one(actor, run_id).values(*_COLUMNS).first()

@@ -63,6 +63,7 @@ def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
 
 def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
     page.get_by_role("radio", name=re.compile("Research desk")).check()
+    page.get_by_text("Run settings").click()
     shown = page.locator(".mean.shown")
     assert shown.get_attribute("data-fabric") == "research-desk"
     assert shown.locator("tr.on .tag").inner_text() == "default"
@@ -73,6 +74,7 @@ def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
 
 def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
     page.get_by_label("Your request").fill("Half a thought")
+    page.get_by_text("Run settings").click()
     page.get_by_label("Priority").select_option("low")
     page.get_by_label("Session").fill("TICKET-1")
     page.goto("/runs")
@@ -81,6 +83,7 @@ def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
     assert page.locator("#priority").input_value() == "low"
     assert page.locator("#session_key").input_value() == "TICKET-1"
     assert page.locator("#draft").is_visible()
+    assert page.get_by_label("Priority").is_visible(), "the settings of a draft are open"
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(RUN)
     page.goto("/runs/start")
@@ -138,6 +141,7 @@ def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
     page = visit(NOWHERE, java_script_enabled=False).page
     page.goto("/runs/start")
     page.get_by_label("Your request").fill("What is due?")
+    page.get_by_text("Run settings").click()
     page.get_by_label("Session").fill("x" * 201)
     page.get_by_label("Documents to read").set_input_files([PDF])
     page.get_by_role("button", name="Start the run").click()
@@ -145,3 +149,13 @@ def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
     assert "at most 200 are taken" in page.locator("#e-session").inner_text()
     assert page.locator("#text").input_value() == "What is due?"
     assert page.locator(".mean").first.is_visible()
+
+
+def test_a_fabric_is_found_by_its_words_and_enter_starts_nothing(page):
+    find = page.get_by_label("Find a fabric")
+    find.fill("research")
+    assert page.locator(".pick:visible").count() < page.locator(".pick").count()
+    find.press("Enter")
+    assert page.url.endswith("/runs/start")
+    page.get_by_role("radio", name=re.compile("Research desk")).check()
+    assert page.locator("#picked").inner_text() == "Research desk"

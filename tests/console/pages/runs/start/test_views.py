@@ -40,6 +40,38 @@ def test_its_example_is_filled_in(browser, small):
     assert "What do the notes say?</textarea>" in browser.get("/runs/start?fabric=small&example=1").content.decode()
 
 
+def test_the_request_comes_before_the_fabrics_and_the_settings_are_folded(browser, small):
+    page = browser.get("/runs/start").content.decode()
+    assert (
+        page.index('id="text"') < page.index("Start the run") < page.index('id="h-how"') < page.index('name="fabric"')
+    )
+    assert '<details class="settings">' in page
+    assert '<details class="settings" open>' in send(browser, tier="urgent").content.decode()
+
+
+def test_the_last_used_fabric_is_picked_and_comes_first(browser, actor, small):
+    fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another"))
+    order = re.findall(r'name="fabric" value="([a-z]+)"', browser.get("/runs/start").content.decode())
+    assert order == ["another", "small"]
+    send(browser)
+    page = browser.get("/runs/start").content.decode()
+    assert re.findall(r'name="fabric" value="([a-z]+)"', page) == ["small", "another"]
+    assert re.findall(r'value="([a-z]+)"[^>]*\bchecked>', page) == ["small"]
+
+
+def test_a_model_without_an_endpoint_is_said_before_the_start(browser, actor, settings):
+    settings.FABRIC_MODEL_URL = ""
+    source = SMALL.replace("provider: scripted", "provider: openai\n    model: own")
+    fabric_publish(actor=actor, source=source)
+    page = html.unescape(browser.get("/runs/start").content.decode())
+    assert "needs a model: no endpoint is set" in page
+    assert "because script cannot be called" in page
+    settings.FABRIC_MODEL_URL = "http://127.0.0.1:8431/v1"
+    page = browser.get("/runs/start").content.decode()
+    assert "no endpoint is set" not in page
+    assert "calls a model" in page
+
+
 def test_a_run_is_started(browser, small):
     answer = send(browser, files=[("notes.md", b"The budget is 40 dollars.")], tier="batch")
     run = Run.objects.get()
