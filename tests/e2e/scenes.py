@@ -196,6 +196,7 @@ def wrong_request(page: Page) -> None:
 
 def wrong_everywhere(page: Page) -> None:
     """The form sends what the browser's own checks would hold back."""
+    page.get_by_text("Run settings").click()
     page.locator("#text").fill("x" * 70_000)
     page.locator("#session_key").fill("x" * 201)
     page.locator("#documents").set_input_files(

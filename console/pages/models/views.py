@@ -186,6 +186,12 @@ def headline(found: ModelList) -> Headline:
     closed = [one for one in found.endpoints if one.key and not one.key.opens]
     if closed:
         return Headline(f"{_many(len(closed), 'stored key')} to be set again", lede, "danger")
+    unset = [one for one in models if one.uses and not one.host and one.spec.provider in HTTP]
+    if unset:
+        return Headline(f"{_many(len(unset), 'model')} without an endpoint", lede, "danger")
+    keyless = [one for n, one in enumerate(found.endpoints) if EndpointCard(one, n).keyless]
+    if keyless:
+        return Headline(f"{_many(len(keyless), 'endpoint')} without a key", lede, "danger")
     failed = [one for one in models if one.test and one.test.trial and not one.test.trial.ok]
     if failed:
         return Headline(f"{_many(len(failed), 'model')} did not answer the last test", lede, "danger")

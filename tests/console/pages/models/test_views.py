@@ -205,11 +205,15 @@ def test_strangers_are_sent_to_the_login():
 def test_a_used_model_that_lost_its_price_leads_the_page(browser, actor, settings):
     settings.FABRIC_MODEL_URL = HOST
     fabric_publish(actor=actor, source=fabric("asks", "model: gpt-4o"))
+    assert "One endpoint without a key" in text(browser.get(PAGE))
+    key_set(actor=actor, provider="openai", host=HOST, key=KEY)
     assert "Every model has a price" in text(browser.get(PAGE))
     settings.FABRIC_MODEL_URL = "http://127.0.0.1:9/v1"
     shown = text(browser.get(PAGE))
     assert "One model has no price" in shown
     assert "Unpriced no run calls it: add a price in the fabric" in shown
+    settings.FABRIC_MODEL_URL = ""
+    assert "One model without an endpoint" in text(browser.get(PAGE)), "it is worse than a price"
 
 
 def test_an_endpoint_that_wants_a_key_and_has_none_says_so(browser, settings, actor):
