@@ -41,6 +41,8 @@ BREAKERS: Mapping[str, tuple[str, str, str]] = {
     BreakerState.STOPPED: ("Stopped", "danger", "stop"),
 }
 """Word, tone and icon of each state of a circuit breaker; total over ``BreakerState``."""
+READY = ("Ready to probe", "warn", "wait")
+"""Look of an open breaker after its cooldown."""
 
 EFFECTS: Mapping[str, tuple[str, str, str]] = {
     "read_only": (EFFECT_WORDS["read_only"], "ok", "check"),
@@ -157,9 +159,9 @@ def effect_badge(effect: str) -> SafeString:
 
 
 @register.simple_tag
-def breaker_badge(state: BreakerState, extra: str = "") -> SafeString:
-    """Return the badge of a circuit breaker's state."""
-    return badge(*BREAKERS[state], extra)
+def breaker_badge(state: BreakerState, extra: str = "", *, ready: bool = False) -> SafeString:
+    """Return the badge of a circuit breaker's state. ``ready``: the cooldown of an open one is over."""
+    return badge(*(READY if ready else BREAKERS[state]), extra)
 
 
 @register.simple_tag

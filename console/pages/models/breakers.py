@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from django import forms
@@ -119,6 +119,9 @@ class Meter:
         return "warn" if last and tone == "neutral" else tone
 
 
+READY = "ready"
+
+
 def headline(found: Sequence[BreakerView]) -> Headline:
     """Return the page's headline."""
     if not found:
@@ -130,12 +133,13 @@ def headline(found: Sequence[BreakerView]) -> Headline:
         else "None tripped in the last 24 hours."
     )
     lede = f"{len(found):,} circuit breaker{'s' if len(found) != 1 else ''} in this workspace. {opened}"
-    by = Counter(one.standing.state for one in found)
+    by = Counter(READY if one.ready else one.standing.state for one in found)
     parts = [
         (by[state], word[by[state] != 1])
         for state, word in (
             (BreakerState.STOPPED, ("has stopped", "have stopped")),
             (BreakerState.OPEN, ("is open", "are open")),
+            (READY, ("is ready to probe", "are ready to probe")),
             (BreakerState.HALF_OPEN, ("is half open", "are half open")),
         )
         if by[state]
@@ -217,12 +221,21 @@ def _possible(move: BreakerMove, seen: BreakerView) -> bool:
     return seen.standing.state in move.states and not (move.name == "open" and seen.standing.held)
 
 
+KEEP_OPEN = "Keep it open"
+
+
 def _page(actor: Actor, seen: BreakerView, form: MoveForm, acted: str) -> dict[str, Any]:
+    closed = seen.standing.state is BreakerState.CLOSED
     return {
         "one": seen,
         "digest": seen.kind.partition(":")[2],
         "meters": [Meter(counted) for counted in seen.signals],
-        "moves": [move for move in MOVES.values() if _possible(move, seen)],
+        "counts": closed,
+        "moves": [
+            replace(move, title=KEEP_OPEN, button=KEEP_OPEN) if move.name == "open" and not closed else move
+            for move in MOVES.values()
+            if _possible(move, seen)
+        ],
         "may": may_move(actor),
         "form": form,
         "acted": acted,

@@ -142,6 +142,11 @@ class BreakerView:
         return cools_at(self.breaker, self.changed_at, self.retry_at)
 
     @property
+    def ready(self) -> bool:
+        """Return True if it is open and its cooldown is over: the next call is a probe."""
+        return self.standing.state is BreakerState.OPEN and self.cooldown_left_us == 0
+
+    @property
     def as_asked(self) -> bool:
         """Return True if it waits for its endpoint's Retry-After in place of its own cooldown."""
         return self.cools_at is not None and self.cools_at == self.retry_at

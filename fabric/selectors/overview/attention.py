@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import F, Model, QuerySet
 
+from fabric.core.breaker.table import BreakerState
 from fabric.core.events.decisions import CapRaised
 from fabric.core.events.envelope import from_row
 from fabric.core.people.actor import Actor
@@ -220,7 +221,7 @@ def _list_unserved(actor: Actor, now: int) -> list[AttentionItem]:
 
 
 def _breaker(one: BreakerView) -> AttentionItem:
-    state = one.standing.state.value
+    state = (BreakerState.HALF_OPEN if one.ready else one.standing.state).value
     opened = one.standing.reason or one.standing.signal_words or one.standing.signal.replace("_", " ")
     return AttentionItem(kind=AttentionKind.BREAKER, title=one.words, state=state, at=one.changed_at, reason=opened)
 

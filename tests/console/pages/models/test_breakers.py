@@ -1,11 +1,13 @@
 """The breakers' pages: what stops calls first, and moving one by hand without a script."""
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
+from django.template.loader import render_to_string
 
-from console.pages.models.breakers import MOVES
+from console.pages.models.breakers import MOVES, headline
 from console.templatetags.marks import BREAKERS
 from fabric.core.breaker.table import BreakerState
 from fabric.models import AuditLine
@@ -136,12 +138,27 @@ def test_one_is_opened_and_reset_by_hand(browser, actor, seen):
 
 def test_one_that_tripped_can_be_held_open_and_one_that_stopped_cannot_be_opened(browser, actor, seen):
     change(seen, TRIPPED)
-    assert "Open it by hand" in text(browser.get(address(seen)))
+    shown = text(browser.get(address(seen)))
+    assert "Keep it open" in shown
+    assert "Open it by hand" not in shown
+    assert " / 5" not in shown, "it counts nothing while it is open"
     browser.post(address(seen), {"act": "open", "generation": "1", "reason": "They asked."})
     assert provider(actor).standing.held
-    assert "Open it by hand" not in text(browser.get(address(seen)))
+    assert "Keep it open" not in text(browser.get(address(seen)))
     change(provider(actor), STOPPED)
-    assert "Open it by hand" not in text(browser.get(address(seen)))
+    assert "Keep it open" not in text(browser.get(address(seen)))
+
+
+def test_an_open_one_whose_cooldown_is_over_is_ready_to_probe(actor, seen):
+    change(seen, TRIPPED)
+    tripped = provider(actor)
+    late = replace(tripped, now=tripped.cools_at)
+    assert (tripped.ready, late.ready) == (False, True)
+    said = headline([late])
+    assert (said.sentence, said.tone) == ("One breaker is ready to probe", "warn")
+    board = render_to_string("models/breakers/board.html", {"rows": [(late, None)], "headline": said})
+    assert "Ready to probe" in board
+    assert "the next call is a probe" in board
 
 
 def test_a_form_of_before_is_refused_with_what_is_so_now_and_keeps_the_reason(browser, actor, seen):
