@@ -96,20 +96,22 @@ NAV: tuple[NavigationPlace, ...] = (
     NavigationPlace("start", "New run", "plus", ("start",)),
 )
 """Rows of the navigation, in order. A row without a page is left out."""
+FOOT_ONLY = ("fabrics", "breakers")
+"""Rows that a phone shows at the foot of the page: its bar has room for five and More."""
 MORE: tuple[NavigationPlace, ...] = (
     NavigationPlace("notifications", "Notifications", "bell", ("notifications", "notification")),
     NavigationPlace("models", "Models and prices", "coins", ("models", "model")),
     NavigationPlace("policy", "Policy", "lock", ("policy",)),
-    NavigationPlace("account", "Your account", "lock", ("account", "security", "sign")),
+    NavigationPlace("account", "Your account", "human", ("account", "security", "sign")),
     NavigationPlace("members", "Members", "user2", ("members", "member", "invitation", "token")),
     NavigationPlace("audit", "Audit", "clock", ("audit",)),
-    NavigationPlace("protections", "Protections", "lock", ("protections",)),
+    NavigationPlace("protections", "Protections", "gate", ("protections",)),
     NavigationPlace("docs", "Documents", "doc", ("docs",)),
     NavigationPlace("api-docs", "API reference", "braces", ("api",)),
 )
 """Places below the navigation, for looking things up."""
 STAFF: tuple[NavigationPlace, ...] = (NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)),)
-"""Places below the navigation for staff of the installation."""
+"""Places that the palette offers to staff of the installation."""
 
 FOUND: tuple[NavigationPlace, ...] = (NavigationPlace("drill-stop", "Stop all drills", "stop"),)
 """Places that only the palette offers."""
@@ -178,8 +180,12 @@ class Frame:
     @cached_property
     def more(self) -> list[NavigationLink]:
         """Return the links below the navigation."""
-        rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
-        return self._links((*rows, *STAFF) if self.staff else rows)
+        return self._links(place for place in MORE if self.reads_audit or place.route != "audit")
+
+    @property
+    def foot_only(self) -> tuple[str, ...]:
+        """Return the routes that a phone's bar leaves to the foot of the page."""
+        return FOOT_ONLY
 
     @property
     def drill_tabs(self) -> list[tuple[Tab, str, bool]]:
