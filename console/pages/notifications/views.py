@@ -40,7 +40,7 @@ REACHED: Mapping[Channel, tuple[str, str]] = {
 MAILS: Mapping[NotificationKind, str] = {
     NotificationKind.REVIEW: "reviews for me",
     NotificationKind.REMINDER: "reminders at half of the time",
-    NotificationKind.ONWARD: "when they are passed on",
+    NotificationKind.ONWARD: "when they are escalated",
     NotificationKind.FOLLOW_UP: "follow-ups on failed runs",
     NotificationKind.CHANGE: "changes that wait for approval",
     NotificationKind.CHANGED: "when my change was decided",

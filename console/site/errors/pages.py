@@ -49,7 +49,7 @@ ERROR_LOOKS: Mapping[int, ErrorLook] = {
     400: ErrorLook("That request could not be read", "Not done", "neutral", "xc", "Overview", "overview"),
     401: ErrorLook("Signed out", "Signed out", "neutral", "lock", "Sign in", "login"),
     403: ErrorLook("Not allowed", "No permission", "neutral", "lock", "Overview", "overview"),
-    404: ErrorLook("Not here", "Not found", "neutral", "unknown", "Search for it", "search"),
+    404: ErrorLook("This page does not exist", "Not found", "neutral", "unknown", "Search", "search"),
     405: ErrorLook("Not taken here", "Not done", "neutral", "xc", "Overview", "overview"),
     409: ErrorLook("Already decided", "Not done", "warn", "alert", "Reviews", "reviews"),
     410: ErrorLook("This link no longer works", "Used up", "neutral", "lock", "Sign in", "login"),

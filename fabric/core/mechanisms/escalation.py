@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "escalation"
 TITLE = "Escalation"
-STOPS = "answers that their critic trusts too little"
+STOPS = "answers that their critic scored too low"
 PAGE = "docs/specification/stages.md"
 CLASSES = (FailureClass.VERIFICATION,)
 SETTINGS: tuple[str, ...] = ("humans",)

@@ -104,7 +104,7 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
             *sections,
             sentence(
                 "Derived again",
-                "Not here: `manage.py explain` derives what lies this far in, or says what cannot be read.",
+                "Not shown here: `manage.py explain` derives what lies this far in, or says what cannot be read.",
             ),
         ]
     return [*sections, *_others(explained), *_list_followers(explained), _build_derivation(explained)]
