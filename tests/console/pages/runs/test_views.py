@@ -72,7 +72,7 @@ def test_an_unknown_and_a_foreign_run_are_not_here(browser, actor, stranger, pat
 def test_no_such_page(browser, path):
     answer = browser.get(path)
     assert answer.status_code == 404
-    assert b"Not here" in answer.content
+    assert b"This page does not exist" in answer.content
 
 
 @pytest.mark.parametrize("seq", ["0", "999", "99999999999999999999"])
