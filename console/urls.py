@@ -14,7 +14,7 @@ from console.pages.drills import drill_stop, schedules
 from console.pages.drills import page as drill_page
 from console.pages.drills import views as drills
 from console.pages.fabrics import views as fabrics
-from console.pages.installation import csp_reports, health
+from console.pages.installation import csp_reports, health, status
 from console.pages.memories import views as memories
 from console.pages.models import breakers
 from console.pages.models import views as models
@@ -180,6 +180,7 @@ urlpatterns = [
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
     path("installation/csp-reports", csp_reports.csp_reports, name="csp-reports"),
+    path("health", status.health, name="health"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("healthz", health.healthz, name="healthz"),

@@ -110,7 +110,9 @@ MORE: tuple[NavigationPlace, ...] = (
     NavigationPlace("api-docs", "API reference", "braces", ("api",)),
 )
 """Places below the navigation, for looking things up."""
-STAFF: tuple[NavigationPlace, ...] = (NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)),)
+HEALTH = NavigationPlace("health", "Health", "health", ("health",))
+"""Place below the navigation for staff of the installation."""
+STAFF: tuple[NavigationPlace, ...] = (HEALTH, NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)))
 """Places that the palette offers to staff of the installation."""
 
 FOUND: tuple[NavigationPlace, ...] = (NavigationPlace("drill-stop", "Stop all drills", "stop"),)
@@ -180,7 +182,8 @@ class Frame:
     @cached_property
     def more(self) -> list[NavigationLink]:
         """Return the links below the navigation."""
-        return self._links(place for place in MORE if self.reads_audit or place.route != "audit")
+        rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
+        return self._links((*rows, HEALTH) if self.staff else rows)
 
     @property
     def foot_only(self) -> tuple[str, ...]:

@@ -120,6 +120,7 @@ ROUTES: Mapping[str, Policy] = {
     "search": Policy.SIGNED_IN,
     "frame": Policy.SIGNED_IN,
     "styleguide": Policy.STAFF,
+    "health": Policy.STAFF,
     "fabrics": Policy.SIGNED_IN,
     "fabric": Policy.SIGNED_IN,
     "fabric-new": Policy.SIGNED_IN,

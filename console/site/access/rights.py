@@ -62,6 +62,7 @@ _LOOKS = (
     "fabric-yaml",
     "fabrics",
     "frame",
+    "health",
     "healthz",
     "invitation",
     "livez",
