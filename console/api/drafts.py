@@ -28,7 +28,6 @@ from fabric.selectors.drafts.change_requests import (
 from fabric.selectors.drafts.lookup import DraftView, draft_get, drafts_list
 from fabric.services.drafts.beginnings import draft_import
 from fabric.services.drafts.change_requests import (
-    MESSAGE_CHARS_MAX,
     change_approve,
     change_reject,
     change_request_open,
@@ -36,6 +35,7 @@ from fabric.services.drafts.change_requests import (
 )
 from fabric.services.drafts.changes import NAME_CHARS_MAX
 from fabric.services.fabrics.checks import check_text
+from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX
 from fabric.services.fabrics.yaml.tree import BYTES_MAX
 
 router = Router(tags=["fabrics"])

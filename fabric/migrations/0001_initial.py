@@ -225,6 +225,7 @@ class Migration(migrations.Migration):
                 ('source', models.TextField(blank=True, db_default='', default='')),
                 ('published_at', models.DateTimeField(auto_now_add=True)),
                 ('published_by', models.TextField(blank=True, default='')),
+                ('message', models.TextField(blank=True, db_default='', default='')),
                 ('fabric', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='fabric.fabric')),
             ],
         ),

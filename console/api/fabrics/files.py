@@ -33,7 +33,7 @@ from fabric.selectors.overview.success_cost import DAYS, DAYS_MAX, Basis, Succes
 from fabric.services.errors import Placed
 from fabric.services.fabrics.checks import fabric_lint
 from fabric.services.fabrics.comparison import DryRun, build_side, compare_sides, fabric_dry_run
-from fabric.services.fabrics.revisions import PublishedFabric, fabric_publish, fabric_revert
+from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX, PublishedFabric, fabric_publish, fabric_revert
 from fabric.services.fabrics.schema import MEDIA_TYPE, fabric_schema
 from fabric.services.fabrics.yaml.export import export_revision, written_out
 from fabric.services.fabrics.yaml.tree import BYTES_MAX
@@ -80,6 +80,7 @@ class RevisionOut(ResponseShape):
     digest: Digest
     published_at: Instant = Field(description="When it was published first.")
     published_by: str = Field(description="Member who published it.", examples=["owner"])
+    message: str = Field(description="The author's reason for it; empty for none.")
     current: bool = Field(description="True if new runs use it.")
 
 
@@ -188,6 +189,7 @@ def _revision(view: RevisionView) -> RevisionOut:
         digest=view.digest,
         published_at=_iso(view.published_at),
         published_by=view.published_by,
+        message=view.message,
         current=view.current,
     )
 
@@ -228,6 +230,9 @@ class PublishIn(FabricSourceIn):
 
     dry_run: bool = Field(False, description="Say what would change, and change nothing.", examples=[False])
     expect_revision: Expected = None
+    message: str = Field(
+        "", max_length=MESSAGE_CHARS_MAX, description="Reason for the change.", examples=["A lower cap."]
+    )
 
 
 class RevertIn(RequestShape):
@@ -324,7 +329,7 @@ def publish_fabric(request: HttpRequest, body: PublishIn) -> PublishedOut:
     if body.dry_run:
         run = fabric_dry_run(**asked)
         return _publication_shape(run.published, run)
-    return _publication_shape(fabric_publish(**asked))
+    return _publication_shape(fabric_publish(**asked, message=body.message))
 
 
 @router.post("/fabric-lint", response=LintOut, url_name="api-fabric-lint", operation_id="lintFabric")

@@ -29,9 +29,9 @@ from fabric.selectors.drafts.change_requests import ChangeView, last_request
 from fabric.selectors.drafts.history_preview import history_preview
 from fabric.selectors.drafts.lookup import DraftView, draft_get
 from fabric.selectors.errors import Refused
-from fabric.services.drafts.change_requests import MESSAGE_CHARS_MAX
 from fabric.services.drafts.publication import draft_publish, draft_request, moved_words
 from fabric.services.fabrics.checks import LEVELS
+from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX
 from fabric.services.rights import right_wanted
 from simulator.drills import tasks
 from simulator.drills.services.drafts import draft_drills, drill_ask_spec
@@ -78,7 +78,9 @@ def publish(request: HttpRequest, name: str) -> HttpResponse:
             )
             messages.success(request, "A second person must approve. Nothing is published until then.")
             return redirect("fabric-draft-publish", name=name)
-        done = draft_publish(actor=actor, name=name, step=given["step"], providers=provider_names())
+        done = draft_publish(
+            actor=actor, name=name, step=given["step"], message=given["message"], providers=provider_names()
+        )
     except Refused as refusal:
         if refusal.code not in ("conflict", "invalid", "too_large"):
             raise

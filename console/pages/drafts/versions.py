@@ -25,14 +25,13 @@ from fabric.selectors.fabrics.differences import CHANGES_MAX, spec_changes
 from fabric.selectors.fabrics.lookup import fabric_revisions, revision_get
 from fabric.selectors.notifications import notifications_of_change
 from fabric.services.drafts.change_requests import (
-    MESSAGE_CHARS_MAX,
     change_approve,
     change_reject,
     change_request_open,
     change_withdraw,
 )
 from fabric.services.fabrics.checks import check_text
-from fabric.services.fabrics.revisions import fabric_revert
+from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX, fabric_revert
 from fabric.services.fabrics.yaml.export import export_revision
 from fabric.services.notifications.delivery import may_resend
 

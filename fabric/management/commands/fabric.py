@@ -90,7 +90,9 @@ class Command(FabricCommand):
         )
         for name in ("publish", "revert"):
             made[name].add_argument("--request", action="store_true", help="ask a second person to agree to it")
-            made[name].add_argument("--message", default="", metavar="TEXT", help="message for that person")
+            made[name].add_argument(
+                "--message", default="", metavar="TEXT", help="reason for the change; its version shows it"
+            )
         made["requests"].add_argument("name", nargs="?", default="", metavar="NAME", help="of one fabric")
         made["requests"].add_argument("--all", action="store_true", help="those that are decided as well")
         _add_request_arguments(made["approve"], made["reject"], made["withdraw"])
@@ -270,7 +272,7 @@ class Command(FabricCommand):
                 self._note_deviations(run.published)
                 self._write_answer(words.dry_run_json(run), [*words.effect_lines(run)], options)
             else:
-                done = fabric_publish(**one)
+                done = fabric_publish(**one, message=options["message"])
                 self._note_deviations(done)
                 self._write_answer(words.publication_json(done), [words.outcome(done)], options)
         return OK

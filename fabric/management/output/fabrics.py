@@ -139,6 +139,7 @@ def revision_json(page: RevisionPage, revisions: list[RevisionView]) -> JSON:
                 "digest": one.digest,
                 "published_at": one.published_at.isoformat(),
                 "published_by": one.published_by,
+                "message": one.message,
                 "current": one.current,
             }
             for one in revisions

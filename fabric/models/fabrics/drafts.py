@@ -47,6 +47,8 @@ class Revision(models.Model):
     """YAML of this content's last publication, with its comments; empty: it was published without a text."""
     published_at = models.DateTimeField(auto_now_add=True)
     published_by = models.TextField(blank=True, default="")
+    message = models.TextField(blank=True, default="", db_default="")
+    """Reason that the author gave for this version; empty for none."""
 
     class Meta:
         """Indexes and constraints."""

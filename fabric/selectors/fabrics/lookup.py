@@ -207,6 +207,8 @@ class RevisionView:
     digest: str
     published_at: datetime
     published_by: str
+    message: str
+    """Reason that the author gave; empty for none."""
     current: bool
     """True if new runs pin it."""
 
@@ -215,7 +217,7 @@ def fabric_revisions(actor: Actor, name: str) -> tuple[FabricView, list[Revision
     """Return a published fabric and its revisions, the newest first; at most 200. Raises Refused not_found."""
     view = fabric_get(actor, name)
     rows = Revision.objects.filter(match_visible(actor, Revision), fabric_id=view.id).order_by("-number")
-    columns = ("id", "number", "digest", "published_at", "published_by")
+    columns = ("id", "number", "digest", "published_at", "published_by", "message")
     found = rows.values(*columns)[:REVISIONS_MAX]
     return view, [RevisionView(**row, current=row["id"] == view.revision_id) for row in found]
 

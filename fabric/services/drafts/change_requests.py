@@ -18,7 +18,6 @@ from django.db import IntegrityError, transaction
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor, may
 from fabric.core.people.roles import Right
-from fabric.core.texts.text import clean_text
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.drafts.change_requests import (
@@ -38,6 +37,7 @@ from fabric.services.fabrics.revisions import (
     PublicationTerms,
     PublishedFabric,
     check_publication,
+    clean_message,
     fabric_publish_read,
     refuse_unexpected,
     second_person,
@@ -46,7 +46,6 @@ from fabric.services.fabrics.yaml.document import FabricSource, fabric_read
 from fabric.services.notifications.change_mail import change_asked, change_ended
 from fabric.services.rights import right_wanted
 
-MESSAGE_CHARS_MAX = 4_000
 _ASKING = "ask for a change of a fabric"
 DONE = {
     ChangeState.PUBLISHED: "was agreed to",
@@ -74,7 +73,7 @@ def change_request_open(
     and where no approval is needed.
     """
     right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
-    said = _text(message, "message")
+    said = clean_message(message, "message")
     read = fabric_read(source, origin=origin)
     right_wanted(actor.place_at(read.spec.name), Right.EDIT, _ASKING)
     check_publication(actor, read, providers)
@@ -139,7 +138,9 @@ def change_approve(*, actor: Actor, request_id: str, digest: str, providers: Col
     if read.spec.digest() != found.digest:
         message = "its text reads as another content since Fabric Flow was upgraded: its author has to ask again"
         raise Refused(message, code="conflict", field="request")
-    terms = PublicationTerms(author=found.author, request=found.id, also=partial(_close_change, actor, found))
+    terms = PublicationTerms(
+        author=found.author, request=found.id, message=found.message, also=partial(_close_change, actor, found)
+    )
     return fabric_publish_read(actor=actor, read=read, providers=providers, expect=found.base or 0, terms=terms)
 
 
@@ -147,7 +148,7 @@ def change_reject(*, actor: Actor, request_id: str, reason: str) -> ChangeView:
     """Reject a change with a reason. Raises Refused as ``change_approve``, and invalid without a reason; a stale one
     can be rejected.
     """
-    why = _text(reason, "reason")
+    why = clean_message(reason, "reason")
     found = _find_open_change(actor, request_id, stale=True)
     if not why:
         raise Refused("say why it is rejected: its author reads the reason", code="invalid", field="reason")
@@ -237,11 +238,3 @@ def _end_request(actor: Actor, found: ChangeView, state: ChangeState, act: Act, 
 def _published_revision(actor: Actor, name: str) -> Revision | None:
     found = Fabric.objects.filter(match_visible(actor, Fabric), name=name).select_related("published").first()
     return found.published if found else None
-
-
-def _text(given: str, field: str) -> str:
-    said = clean_text(given)[0].strip()
-    if len(said) > MESSAGE_CHARS_MAX:
-        message = f"the {field} has {len(said):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken"
-        raise Refused(message, code="too_large", field=field)
-    return said

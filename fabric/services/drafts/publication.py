@@ -21,7 +21,7 @@ from fabric.services.drafts.changes import GONE_ON, draft_rebase, draft_remove
 from fabric.services.drafts.merges import BroughtIn, Choices, DraftConflict, brought_in
 from fabric.services.errors import Refused
 from fabric.services.fabrics.checks import check_text
-from fabric.services.fabrics.revisions import PublicationTerms, PublishedFabric, fabric_publish_read
+from fabric.services.fabrics.revisions import PublicationTerms, PublishedFabric, clean_message, fabric_publish_read
 from fabric.services.fabrics.yaml.document import FabricSource, fabric_read
 from fabric.services.fabrics.yaml.export import export_revision
 from fabric.services.fabrics.yaml.tree import YamlProblem
@@ -31,8 +31,11 @@ from fabric.services.rights import right_wanted
 _PUBLISHING = "publish fabrics"
 
 
-def draft_publish(*, actor: Actor, name: str, step: int, providers: Collection[str] = ()) -> PublishedFabric:
-    """Publish a draft, which ends it. ``step``: that of the page that showed the content.
+def draft_publish(
+    *, actor: Actor, name: str, step: int, message: str = "", providers: Collection[str] = ()
+) -> PublishedFabric:
+    """Publish a draft, which ends it. ``step``: that of the page that showed the content; ``message``: reason for the
+    change.
 
     Raises Refused: forbidden; not_found; invalid, with every problem in ``problems``; conflict in these cases:
     1. The draft has moved on since ``step``.
@@ -43,7 +46,7 @@ def draft_publish(*, actor: Actor, name: str, step: int, providers: Collection[s
     right_wanted(actor, Right.EDIT, _PUBLISHING)
     draft = draft_get(actor, name)
     read = _ready(actor, draft, step, providers)
-    terms = PublicationTerms(also=partial(_delete_draft, draft))
+    terms = PublicationTerms(message=clean_message(message, "message"), also=partial(_delete_draft, draft))
     return fabric_publish_read(actor=actor, read=read, providers=providers, expect=draft.base or 0, terms=terms)
 
 

@@ -14,6 +14,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.second_person import second_wanted
+from fabric.core.texts.text import clean_text
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from fabric.models import Fabric, Revision, Workspace
@@ -62,29 +63,49 @@ class PublicationTerms:
     """Author of a change that a second person publishes; empty: the actor's own, without an approval."""
     request: str = ""
     """Id of the approved change request."""
+    message: str = ""
+    """Reason for the change, which its version shows."""
     also: Callable[[Revision], None] | None = None
     """Called in the publishing transaction; a Refused of it cancels the publication."""
 
 
 NO_TERMS = PublicationTerms()
+MESSAGE_CHARS_MAX = 4_000
+
+
+def clean_message(given: str, field: str) -> str:
+    """Return a message as it is stored. Raises Refused too_large."""
+    said = clean_text(given)[0].strip()
+    if len(said) > MESSAGE_CHARS_MAX:
+        message = f"the {field} has {len(said):,} characters; at most {MESSAGE_CHARS_MAX:,} are taken"
+        raise Refused(message, code="too_large", field=field)
+    return said
 
 
 def fabric_publish(
-    *, actor: Actor, source: str, origin: str = "", providers: Collection[str] = (), expect: int | None = None
+    *,
+    actor: Actor,
+    source: str,
+    origin: str = "",
+    providers: Collection[str] = (),
+    expect: int | None = None,
+    message: str = "",
 ) -> PublishedFabric:
     """Read, judge and publish a fabric. ``source``: YAML text; ``origin``: name of its file, for messages.
 
     1. ``providers``: the existing provider adapters; without them the names are not checked.
     2. ``expect``: number of the revision that must be published until then; 0: none; None: any.
-    3. An identical content creates no revision, but is kept under its last text. An older content becomes the
+    3. ``message``: reason for the change, which its version shows.
+    4. An identical content creates no revision, but is kept under its last text. An older content becomes the
        published one again.
 
     Raises Refused forbidden; conflict where another revision is published than expected, and where a second person
     has to approve (``services.drafts.change_requests``); invalid or too_large, with every problem in ``problems``.
     """
     right_wanted(actor, Right.EDIT, "publish fabrics", anywhere=True)
+    terms = PublicationTerms(message=clean_message(message, "message"))
     read = fabric_read(source, origin=origin)
-    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=expect)
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=expect, terms=terms)
 
 
 def fabric_publish_read(
@@ -261,6 +282,8 @@ def _store(actor: Actor, asked: _PublicationRequest) -> StoredPublication:
     told = {"revision": revision.number, "digest": revision.digest, "was": was}
     agreed = {"author": terms.author or None, "request": terms.request or None}
     audit_record(actor=actor, act=asked.act, subject=spec.name, **told, **agreed)
+    if terms.message:
+        Revision.objects.filter(id=revision.id).update(message=terms.message)
     if terms.also is not None:
         terms.also(revision)
     if not asked.drill:

@@ -69,6 +69,12 @@ class TestPublishing:
         assert program.post(LIST, {"source": SMALL}).json() == {**told, "changed": False, "was": 1}
         assert program.get(HERE).json()["revision"] == 1
 
+    def test_its_message_is_kept_with_the_revision(self, program, small):
+        program.post(LIST, {"source": SECOND, "message": "A better title."})
+        revisions = program.get(HERE).json()["revisions"]
+        assert [one["message"] for one in revisions] == ["A better title.", ""]
+        assert program.post(LIST, {"source": SMALL, "message": "x" * 4_001}).status_code == 422
+
     def test_a_dry_run_says_what_would_change(self, program, small):
         told = program.post(LIST, {"source": SECOND, "dry_run": True}).json()
         assert (told["revision"], told["was"], told["dry_run"], told["new"]) == (2, 1, True, True)

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.models import ChangeRequest, Draft, Fabric, Member, Revision
 from fabric.selectors.drafts.lookup import draft_get
-from fabric.selectors.fabrics.lookup import revision_get
+from fabric.selectors.fabrics.lookup import fabric_revisions, revision_get
 from fabric.services.actors import find_actor
 from fabric.services.drafts import changes as drafts
 from fabric.services.fabrics.revisions import fabric_publish
@@ -99,6 +99,16 @@ def test_publishing_leads_to_the_fabric_and_a_run(browser, actor, drafted):
     assert "r2 of small is published: new runs use it." in text(done)
     assert 'href="/runs/start?fabric=small"' in done.content.decode()
     assert (revision_get(actor, "small").spec.title, Draft.objects.count()) == ("Another", 0)
+
+
+def test_a_version_shows_why_it_was_made(browser, actor, drafted):
+    step = drafted(SMALL.replace("A small fabric", "Another"))
+    assert 'name="message"' in browser.get(PAGE).content.decode()
+    browser.post(PAGE, {"step": step, "act": "publish", "message": "The old one was <b>dull</b>."})
+    _, (second, first) = fabric_revisions(actor, "small")
+    assert (second.message, first.message) == ("The old one was <b>dull</b>.", "")
+    shown = browser.get("/fabrics/small?tab=versions").content.decode()
+    assert "The old one was &lt;b&gt;dull&lt;/b&gt;." in shown
 
 
 def test_an_older_content_is_published_again_under_its_number(browser, actor, drafted):
@@ -210,6 +220,7 @@ def test_a_second_person_is_asked_and_agrees(browser, actor, eyes, ana):
     done = theirs.post(here, {"act": "approve", "digest": asked.digest}, follow=True)
     assert "r2 of small is published, requested by owner." in text(done)
     assert revision_get(actor, eyes).spec.title == "Another"
+    assert fabric_revisions(actor, eyes)[1][0].message == "The old one was <b>dull</b>."
     assert "published 2" in re.sub(r"[^a-z0-9 ]", "", text(browser.get(here)).lower()) or "as r2" in text(
         browser.get(here)
     )

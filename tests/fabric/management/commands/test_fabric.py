@@ -65,6 +65,12 @@ def test_bad_input_is_one_sentence_a_problem_and_exit_code_2(actor, file, text, 
     assert not Fabric.objects.exists()
 
 
+def test_a_message_is_kept_with_the_revision(actor, file):
+    file.write_text(SMALL)
+    assert command("fabric", "publish", str(file), "--message", "The first one.").code == 0
+    assert command("fabric", "show", "small", "--json").last["revisions"][0]["message"] == "The first one."
+
+
 def test_a_file_that_is_not_there(actor, tmp_path):
     done = command("fabric", "publish", str(tmp_path / "none.yaml"))
     assert done.code == 2
