@@ -6,10 +6,11 @@ A margin is drawn as its number, its bar, its tone and its words.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -28,12 +29,13 @@ from fabric.core.values.flow import ANSWERED, RunState, Stage
 from fabric.core.values.taxonomy import FailureType
 from fabric.core.values.units import JSON, US
 from fabric.core.values.words import words
-from fabric.selectors.runs.lookup import RunView, write_advice
+from fabric.selectors.runs.lookup import ADVISED, RunView, write_advice
 from fabric.selectors.runs.margins.breakers import WORDS
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.table import list_margins, rank_by_nearness, spend_rate
 from fabric.selectors.runs.story.figures import busy, waited_us
 from fabric.selectors.runs.story.fold import RunStory
+from fabric.selectors.runs.story.tries import Decided, find_decision, tried_words
 from fabric.selectors.runs.story.trips import SPEND_RATE
 from fabric.selectors.workspaces.policies import spec_under
 
@@ -168,6 +170,8 @@ def _amount(margin: Margin, value: float) -> str:
     return thousands(round(value))
 
 
+ALIKE_CHARS_MIN = 12
+"""Characters without a number that a reason needs for a search for its like."""
 MARGINS_SHOWN = 6
 MARGINS_MAX = 9
 ALWAYS_SHOWN = frozenset(
@@ -373,7 +377,7 @@ class RunPage:
         if self.story is None or folded is None or self.spec is None or not folded.started_at:
             return []
         try:
-            found = list_margins(folded, self.spec, self.story.at, self.story.tripped)
+            found = list_margins(folded, self.spec, self.story.at, self.story.tripped, self.story.tries.buckets)
             beside = [] if self.beside is None else [self.beside]
             return [Meter(one) for one in sorted([*found, *self._rate(), *beside], key=rank_by_nearness)]
         except Exception:
@@ -458,6 +462,26 @@ class RunPage:
     def advice(self) -> str:
         """The advice for the run's cause. Empty: there is none."""
         return write_advice(self.run)
+
+    @property
+    def decision(self) -> Decided | None:
+        """The decision that the run's reason names; None: the reader may not read it, or no failure decided the end."""
+        if self.story is None or not self.run.reads or self.run.state not in ADVISED:
+            return None
+        return find_decision(self.story.tries.decisions, self.run.reason)
+
+    @property
+    def tried(self) -> str:
+        """What was tried before the run failed, and what was not and why, in sentences. Empty: nothing is known."""
+        return tried_words(self.decision, self.run.fabric_name) if self.decision else ""
+
+    @property
+    def others(self) -> str:
+        """The address of the runs of this fabric with the same reason. Empty: the reason begins with a number."""
+        same = re.split(r"[\d\"\\]", self.run.reason)[0].strip()
+        if self.decision is None or len(same) < ALIKE_CHARS_MIN:
+            return ""
+        return f"{reverse('runs')}?{urlencode({'q': f'fabric:{self.run.fabric_name} why:{chr(34)}{same}{chr(34)}'})}"
 
     @property
     def reason(self) -> str:

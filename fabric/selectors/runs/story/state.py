@@ -19,6 +19,7 @@ from fabric.selectors.runs.story.parts import (
     StageSpan,
     Tripped,
 )
+from fabric.selectors.runs.story.tries import Tries
 from fabric.selectors.runs.story.trips import Fired
 
 RATE_WINDOW_US = 60 * US
@@ -59,6 +60,7 @@ class StoryState:
         """Number of times that each mechanism fired."""
         self.tripped: dict[str, Fired] = {}
         """The limits that tripped, by the name of their margin."""
+        self.tries = Tries()
         self.by_stage: dict[str, CallSums] = {}
         self.by_agent: dict[str, CallSums] = {}
         self.by_model: dict[str, CallSums] = {}
@@ -68,7 +70,6 @@ class StoryState:
         """``(instant, spent so far)`` whenever money was spent."""
         self.recent: deque[tuple[int, int]] = deque()
         """Spending of the last minute: ``(instant, amount)``."""
-        self.ownerships = 0
         self.busy: tuple[int, list[tuple[int, int]]] = (-1, [])
         """The seq that it belongs to, and the result of ``figures.busy``."""
         self.made: dict[str, tuple[object, str]] = {}
