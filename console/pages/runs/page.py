@@ -472,7 +472,7 @@ class RunPage:
 
     @property
     def tried(self) -> str:
-        """What was tried before the run failed, and what was not and why, in sentences. Empty: nothing is known."""
+        """The attempts before the run failed, and what was not tried and why, in sentences. Empty: nothing is known."""
         return tried_words(self.decision, self.run.fabric_name) if self.decision else ""
 
     @property
