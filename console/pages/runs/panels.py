@@ -19,7 +19,7 @@ from console.pages.runs.page import VIEWS, RunPage, build_spec
 from console.pages.runs.timeline.lanes import grid_id, timeline
 from console.pages.texts import json_tree
 from console.pages.texts.markdown import render_markdown
-from console.templatetags.figures import span, usd
+from console.templatetags.figures import decimals_of, span, usd
 from console.topologies.runs import topology
 from fabric.composition import engine as wiring
 from fabric.core.child_runs.teams import spec_within
@@ -126,7 +126,8 @@ def queue_context(actor: Actor, run: RunView) -> dict[str, Any]:
 def timeline_context(run: RunView, story: RunStory | None, *, fold: bool = True) -> dict[str, Any]:
     """The timeline, or that it comes in a moment."""
     drawn = None if story is None else timeline(story, run.created_at, fold=fold)
-    return {"timeline": drawn, "fold": fold, "story": story, "grid": grid_id(fold=fold)}
+    decimals = decimals_of(row.cost for row in drawn.rows) if drawn else 4
+    return {"timeline": drawn, "fold": fold, "story": story, "grid": grid_id(fold=fold), "decimals": decimals}
 
 
 def outcome_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
@@ -230,7 +231,9 @@ def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str
         ("By agent", "Agent", "Calls", share_by_agent(story)),
         ("By model", "Model", "Model calls", share_by_model(story, page.spec)),
     ]
-    return {"page": page, "tables": tables, "kinds": kind_shares(story, _prices(run, story))}
+    kinds = kind_shares(story, _prices(run, story))
+    amounts = [one.cost for *_, shares in tables for one in shares] + [one.cost for one in kinds]
+    return {"page": page, "tables": tables, "kinds": kinds, "decimals": decimals_of(amounts)}
 
 
 def _prices(run: RunView, story: RunStory) -> Mapping[str, Price]:

@@ -8,6 +8,7 @@ from typing import Any
 from fabric.core.events.envelope import Event
 from fabric.core.mechanisms import retry_budget
 from fabric.core.people.eligibility import asked_words, first_asked
+from fabric.core.values.branches import stopped_words
 from fabric.core.values.command_ids import read_epoch
 from fabric.core.values.cost import count_by_kind
 from fabric.core.values.flow import ANSWERED, Stage
@@ -157,7 +158,7 @@ def _tell_handoff(story: StoryState, event: Event, fact: Any) -> None:
 
 @_register("call_issued")
 def _call_issued(story: StoryState, event: Event, fact: Any) -> None:
-    bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt)
+    bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt, due=fact.deadline_at)
     story.open_bars[fact.command_id] = bar
     story.where[fact.command_id] = fact.step_id
     backoff = story.open_backoffs.pop(fact.command_id, None)
@@ -179,7 +180,7 @@ def _call_issued(story: StoryState, event: Event, fact: Any) -> None:
 
 @_register("child_spawned")
 def _child_spawned(story: StoryState, event: Event, fact: Any) -> None:
-    bar = Bar("child", "child run", event.at, event.seq, 1)
+    bar = Bar("child", "child run", event.at, event.seq, 1, due=fact.deadline_at)
     story.open_bars[fact.command_id] = bar
     story.where[fact.command_id] = fact.step_id
     tallies = [story.total]
@@ -250,6 +251,7 @@ def _attempt_failed(story: StoryState, event: Event, fact: Any) -> None:
     story.failed_attempts += 1
     story.tries.attempts[fact.command_id] = fact.attempt
     story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros, kinds)
+    story.total.unconfirmed += 0 if fact.billed else fact.charged_usd_micros
 
 
 @_register("attempt_interrupted")
@@ -257,6 +259,7 @@ def _attempt_interrupted(story: StoryState, event: Event, fact: Any) -> None:
     story.failed_attempts += 1
     story.tries.attempts[fact.command_id] = fact.attempt
     story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros)
+    story.total.unconfirmed += fact.charged_usd_micros
 
 
 @_register("call_aborted")
@@ -265,6 +268,7 @@ def _call_aborted(story: StoryState, event: Event, fact: Any) -> None:
     if backoff is not None:
         backoff.end = min(event.at, backoff.end or event.at)
     story.close(fact.command_id, "let_go", fact.charged_tokens, fact.charged_usd_micros)
+    story.total.unconfirmed += fact.charged_usd_micros
     story.where.pop(fact.command_id, None)
 
 
@@ -310,7 +314,8 @@ def _step_failed(story: StoryState, event: Event, fact: Any) -> None:
     if backoff is not None:
         backoff.end = min(event.at, backoff.end or event.at)
     if lane is not None:
-        lane.end, lane.state = event.at, "failed"
+        lane.stopped = stopped_words(fact.cause, fact.message)
+        lane.end, lane.state = event.at, "stopped" if lane.stopped else "failed"
 
 
 @_register("reaction_decided")

@@ -104,6 +104,11 @@ class StoryState:
         """When the oldest open review was put. None: no review is open."""
         return min((wait.start for wait in self.open_waits.values()), default=None)
 
+    @property
+    def answers_until(self) -> int:
+        """The last deadline of the calls that are out. 0: none is out, or the run ended."""
+        return 0 if self.ended_at is not None else max((bar.due for bar in self.open_bars.values()), default=0)
+
     def rate_usd_micros_per_min(self) -> int:
         """Return the spend rate over the minute before the last event. A younger run counts at least ten seconds."""
         spent = sum(amount for _, amount in self.recent)

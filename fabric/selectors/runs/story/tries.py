@@ -21,7 +21,7 @@ DECISIONS_KEPT = 8
 SAID_CHARS = 80
 """Characters of a sentence that a run's row keeps in any case."""
 SHOWN_MAX = 3
-"""Skipped reactions that are worth a sentence."""
+"""Reasons for skipped reactions that are worth a sentence."""
 
 NOT_DONE: Mapping[Reaction, str] = {
     Reaction.HALT: "Not halted",
@@ -111,11 +111,13 @@ def _tried(decided: Decided) -> Iterator[str]:
 
 
 def _not_tried(decided: Decided, fabric: str) -> Iterator[str]:
-    told: dict[str, str] = {}
+    by_reason: dict[str, list[str]] = {}
     for one in decided.skipped:
-        told.setdefault(NOT_DONE[one.reaction], why_words(one, fabric))
-    for what, why in list(told.items())[:SHOWN_MAX]:
-        yield f"{what}: {why}."
+        said, what = by_reason.setdefault(why_words(one, fabric), []), NOT_DONE[one.reaction]
+        if what not in said:
+            said.append(what)
+    for why, (first, *others) in list(by_reason.items())[:SHOWN_MAX]:
+        yield f"{', '.join([first, *(f'{what[:1].lower()}{what[1:]}' for what in others)])}: {why}."
 
 
 def why_words(skipped: Skipped, fabric: str) -> str:

@@ -34,7 +34,7 @@ def test_what_child_runs_cost_is_in_every_table_of_their_parent(browser, journal
     assert '<rect class="g-child"' in page
     assert "</svg>child run</li>" in page
     cost = tight(shown(browser, run_id, "?view=cost"))
-    line = '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.0005</td><td class="num">83&nbsp;%</td>'
+    line = '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.000500</td><td class="num">83&nbsp;%</td>'
     for name in ("fan-out", "reader", "child runs"):
         assert f'<th scope="row">{name}</th>{line}' in cost
 

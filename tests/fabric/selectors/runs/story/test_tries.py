@@ -70,6 +70,15 @@ def test_a_budget_that_could_not_be_read_keeps_its_own_words():
     assert decide(failed(), skipped(trip=unread)) == "Tried once. Not retried: it gives no token: no store."
 
 
+def test_reactions_that_were_skipped_for_one_reason_share_a_sentence():
+    why = "auth does not go away by itself"
+    assert decide(
+        failed(), skipped("retry", why), skipped("fallback_model", why), skipped("replan", "it is fixed")
+    ) == (
+        "Tried once. Not retried, no other model was asked: auth does not go away by itself. Not planned again: it is fixed."
+    )
+
+
 def test_a_skipped_rung_belongs_to_the_next_decision_alone():
     teller = failed().tell(skipped(reason="first")).react("retry", "provider", step=WORKER, command=COMMAND)
     assert decide(teller, skipped("replan", "the plan is fixed")) == (
