@@ -93,6 +93,8 @@ class ProtectionRow(NamedTuple):
     """The fields of that group that set it; empty where all of them do."""
     nothing: str = ""
     title: str = ""
+    stops: str = ""
+    """What it stops, as the object of a sentence."""
 
 
 def list_margins(
@@ -372,6 +374,7 @@ def _row_of(mechanism: ModuleType) -> ProtectionRow:
         tuple(field for _, _, field in groups if field),
         mechanism.UNCOUNTED,
         mechanism.TITLE,
+        mechanism.STOPS,
     )
 
 
@@ -383,18 +386,22 @@ MARGINS: Mapping[str, ProtectionRow] = {
         ("claims_without_progress",),
         nothing="counted by the workers that claim a run, not in its journal",
         title="Quarantine",
+        stops="a run that takes its worker down again and again",
     ),
-    "ladder": ProtectionRow(_replans, "limits", ("replans_per_stage",), title="Replans"),
-    "agent_loop": ProtectionRow(_corrections, "limits", ("corrections_per_step",), title="Corrections"),
+    "ladder": ProtectionRow(
+        _replans, "limits", ("replans_per_stage",), title="New plans", stops="a stage that is planned again and again"
+    ),
+    "agent_loop": ProtectionRow(
+        _corrections,
+        "limits",
+        ("corrections_per_step",),
+        title="Corrections",
+        stops="an agent whose answers stay unusable",
+    ),
 }
 """A row for every mechanism, for quarantine, and for the two counters that the engine keeps itself: replans and
 corrections.
 """
-
-
-def find_title(name: str) -> str:
-    """Return the title of a row of ``MARGINS``."""
-    return MARGINS[name].title
 
 
 def settings_group(name: str, policy: FlowPolicy, tier: Tier) -> BaseModel | None:

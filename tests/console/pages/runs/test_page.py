@@ -29,6 +29,7 @@ from fabric.models import Run
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.runs.lookup import run_get
 from fabric.selectors.runs.margins.protections import Setting
+from fabric.selectors.runs.margins.table import MARGINS
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
 from tests.console.pages.runs.journals import tight
@@ -249,7 +250,8 @@ def test_protections_have_their_configuration_and_what_fired(browser, journaled)
     page = shown(browser, run_id, "?view=protections")
     assert "loop_detector said no" in page
     assert "fired 1 ×" in page
-    assert "S0: LangGraph&#x27;s ceiling" in page
+    assert "S0: " not in page  # Where a default comes from stands in the documents.
+    assert ">Source<" not in page
     cap = re.search(r"Money of a run <code>run_usd_micros</code><span class=.two.>.*?</tr>", page)
     assert cap
     assert re.search(r"<td class=\"num\">\$1.0000</td><td>.*?this fabric", cap[0])
@@ -257,11 +259,21 @@ def test_protections_have_their_configuration_and_what_fired(browser, journaled)
     due = re.search(r"Answer within <code>due_s</code><span class=.two.>.*?</tr>", quiet)
     assert due
     assert '<td class="num">5 m</td><td><span class="muted">default of the tier' in due[0]
-    assert ">off<" not in quiet.partition('id="h-p-escalation"')[2].partition("</table>")[0]
-    deadlines = quiet.partition('id="h-p-deadline"')[2].partition("</section>")[0]
-    assert deadlines.count("tier default, docs/specification/protections.md") == 1
-    assert '<td class="sec" rowspan="3">' in deadlines
+    assert ">off<" not in quiet.partition('id="p-escalation"')[2].partition("</table>")[0]
     assert "Nothing fired. Nearest: " in quiet
+
+
+def test_protections_that_fired_or_are_near_stand_first_and_open(browser, journaled):
+    quiet = fanned_out().react("inject", "loop_detector", step=WORKER).wait(110).ask(WORKER, 1, "reader")
+    page = shown(browser, journaled(quiet), "?view=protections")
+    rows = re.findall(r'<details class="protection" id="p-(\w+)"( open)?>', page)
+    assert len(rows) == len(MARGINS)
+    assert (
+        [name for name, is_open in rows if is_open] == [name for name, _ in rows[:2]] == ["loop_detector", "deadline"]
+    )
+    assert '<b>Loop detector</b><span class="sec">stops an agent that repeats its calls.</span>' in page
+    folded = re.findall(r'<details class="raw-event" id="set-\w+">', page)
+    assert len(folded) == page.count('class="table settings"') > 10
 
 
 def test_what_has_no_price_is_not_free(browser, actor, journaled, monkeypatch):
@@ -436,6 +448,6 @@ def test_cancelling_says_what_it_does(browser, actor, small):
 
 def test_caps_of_single_agents_are_said_by_name() -> None:
     own = {"reader": AgentBudget(usd_micros=250_000, tokens=700), "writer": AgentBudget(tokens=9_000)}
-    setting = Setting("agents", "Caps of single agents", None, "", "", own, {})
+    setting = Setting("agents", "Caps of single agents", None, "", own, {})
     assert SettingLine(setting).value_words == "reader: $0.25, 700 tokens; writer: 9,000 tokens"
     assert SettingLine(replace(setting, value={})).value_words == "none"
