@@ -106,7 +106,7 @@ def _review_decided(fact: Fact) -> Parts:
 
 ROWS: Mapping[str, EventDisplay] = {
     "rung_skipped": EventDisplay(
-        "Rung skipped", "neutral", "skip", 2,
+        "Reaction skipped", "neutral", "skip", 2,
         lambda fact: Parts("The engine", f"skipped {words(fact['reaction'])}", why=cut(fact["reason"])),
     ),
     "reaction_decided": EventDisplay("Decision", "warn", "decide", 3, _reaction_decided, fails=always),

@@ -169,7 +169,7 @@ def test_a_call_leads_to_what_came_of_it(browser, told):
     ):
         shown = page(browser, f"/runs/{run_id}/events/{issued.seq}")
         assert re.search(
-            rf"<dt>result</dt><dd><a href=\"[^\"]*/events/{ended.seq}\"[^>]*>seq {ended.seq}</a><small>{after}", shown
+            rf"<dt>result</dt><dd><a href=\"[^\"]*/events/{ended.seq}\"[^>]*>event {ended.seq}</a><small>{after}", shown
         )
     out = told(Teller().start().planned().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader"))
     last = run_get_last(out)

@@ -144,7 +144,7 @@ class TestCalls:
     def test_the_prompt_is_rendered_again_message_by_message(self, look, actor, small):
         run = ran(actor, small)
         page = look(run.id, seq_of(run.id, "call_issued"))
-        assert sections(page)[:3] == ["Prompt", "Tools offered", "Result of the call"]
+        assert sections(page)[:4] == ["Prompt", "Tools offered", "Output", "Used"]
         assert "You are planner. Plan." in page
         assert "Divide the request into at most" in page
 
