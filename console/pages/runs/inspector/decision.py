@@ -15,11 +15,13 @@ from fabric.composition import engine as wiring
 from fabric.core.mechanisms import budget, find_state
 from fabric.core.spec.policies.decision_table import Reaction, Rung
 from fabric.core.spec.retry_layers import read_stage
+from fabric.core.values.command_ids import read_step
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 from fabric.core.values.words import words
 from fabric.selectors.runs.display import choose_label
 from fabric.selectors.runs.events.explanations import VERDICTS, Explained, class_words, decision_explained
+from fabric.selectors.runs.events.moments import list_leading
 
 RungState = Literal["taken", "spent", "skipped", "ahead", "first", "before"]
 
@@ -97,7 +99,7 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
     trips = [fact["cause"], *(trip for trip in fact["causes"] if trip != fact["cause"])]
     sections = [_cell(seen)]
     sections += [evidence(trip, "Also tripped" if n else "Evidence") for n, trip in enumerate(trips)]
-    sections += [*gate_checks(fact), _numbers(seen)]
+    sections += [*_led_to(seen), *gate_checks(fact), _numbers(seen)]
     explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compile_under_policy)
     if explained is None:
         return [
@@ -108,6 +110,16 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
             ),
         ]
     return [*sections, *_others(explained), *_list_followers(explained), _build_derivation(explained)]
+
+
+def _led_to(seen: InspectedEvent) -> list[Section]:
+    """Return what came before the decision at its step, or at its stage: attempts, answers, results."""
+    fact, kind, name = seen.fact, *seen.fact["scope"].partition(":")[::2]
+    place = fact["step_id"] or read_step(fact["command_id"]) or (name if kind == "stage" else "")
+    if not place:
+        return []
+    found = list_leading(seen.run.id, seen.record.row.seq, place, reads=seen.run.reads)
+    return [pairs("What led to it", *(Pair(label, seq, "seq", said) for seq, label, said in found))] if found else []
 
 
 def _cell(seen: InspectedEvent) -> Section:
