@@ -31,6 +31,7 @@ from console.pages.reviews import assignments as review_assignments
 from console.pages.reviews import bulk as review_bulk
 from console.pages.reviews import history as review_history
 from console.pages.reviews import views as reviews
+from console.pages.runs import compare as run_compare
 from console.pages.runs import control as run_control
 from console.pages.runs import events as run_events
 from console.pages.runs import messages as run_say
@@ -91,6 +92,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/scenario", scenario_edit.capture, name="run-scenario"),
     path("runs/<uuid:run_id>/export", run_events.export_bundle, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),
+    path("runs/<uuid:run_id>/compare", run_compare.compare, name="run-compare"),
     path("runs/<uuid:run_id>/review", runs.review, name="run-review"),
     path("runs/<uuid:run_id>/events.ndjson", run_events.download, name="run-events-download"),
     path("runs/<uuid:run_id>/events/<int:seq>", run_events.event, name="run-event"),

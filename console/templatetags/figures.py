@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from django import template
@@ -31,6 +32,20 @@ def usd(micros: int | None) -> str:
     whole, rest = divmod(abs(micros), US)
     decimals = f"{rest:06d}"
     return f"{sign}${whole:,}.{decimals[:4] if decimals.endswith('00') else decimals}"
+
+
+def decimals_of(amounts: Iterable[int | None]) -> int:
+    """Return the decimals that show all these micro-dollars exactly: four, or six if one of them needs it."""
+    return 6 if any(amount and amount % 100 for amount in amounts) else 4
+
+
+@register.filter
+def usd_with(micros: int | None, decimals: int) -> str:
+    """Return micro-dollars as dollars with so many decimals, so that the points of a column or line align."""
+    if micros is None:
+        return "unpriced"
+    shown = usd(micros)
+    return shown + "0" * max(0, decimals - len(shown.partition(".")[2]))
 
 
 @register.filter

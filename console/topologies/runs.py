@@ -42,6 +42,7 @@ NODE_STATES = {
     "waiting": ("waits for a person", "human", "human"),
     "done": ("done", "ok", "check"),
     "failed": ("failed", "danger", "x"),
+    "stopped": ("stopped", "neutral", "minus"),
     "kept": ("kept", "neutral", "copy"),
     "void": ("superseded", "neutral", "never"),
 }
@@ -58,11 +59,13 @@ class Node:
     state: str
     calls: int = 0
     failed: int = 0
+    why: str = ""
+    """Why it was stopped although it did not fail."""
 
     @property
     def word(self) -> str:
         """Return its state in words."""
-        return NODE_STATES[self.state][0]
+        return f"stopped: {self.why}" if self.why else NODE_STATES[self.state][0]
 
     @property
     def tone(self) -> str:
@@ -169,7 +172,14 @@ def _workers(story: RunStory, named: TopologySpec) -> list[Node]:
     if any(lane.hears is not None for lane in fan_out):
         return _speakers(branches, named)
     return [
-        Node(f"fan_out.{branch}", f"{lanes[-1].agent} {branch + 1}", _rounds(lanes), _state(lanes), *_calls(lanes))
+        Node(
+            f"fan_out.{branch}",
+            f"{lanes[-1].agent} {branch + 1}",
+            _rounds(lanes),
+            _state(lanes),
+            *_calls(lanes),
+            lanes[-1].stopped,
+        )
         for branch, lanes in sorted(branches.items())
     ]
 
@@ -193,7 +203,7 @@ def _key(lane: Lane) -> str:
 
 
 def _rounds(lanes: list[Lane]) -> str:
-    epoch = f", epoch {lanes[-1].epoch + 1}" if lanes[-1].epoch else ""
+    epoch = f", plan {lanes[-1].epoch + 1}" if lanes[-1].epoch else ""
     again = f", round {lanes[-1].round + 1}" if lanes[-1].round else ""
     return f"worker{epoch}{again}"
 
@@ -291,7 +301,7 @@ def _node(node: Node, x: int, y: int) -> SafeString:
         '<rect class="edge" x="{}" y="{}" width="4" height="{}" rx="2"/>'
         '<text x="{}" y="{}">{}</text><text class="t2" x="{}" y="{}">{}{}</text></g>',
         *(node.tone, inert(node.name), node.role, node.word, calls, failed, x, y, NODE_W, NODE_H),
-        *(x, y, NODE_H, x + 14, y + 19, name, x + 14, y + 34, node.word, calls),
+        *(x, y, NODE_H, x + 14, y + 19, name, x + 14, y + 34, node.word, "" if node.why else calls),
     )
 
 

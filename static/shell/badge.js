@@ -44,6 +44,11 @@ export function heard(at) {
   saidAt = performance.now();
 }
 
+/** Returns the server's time now, milliseconds: this machine's clock, set right by the server's last message. */
+export function serverNow() {
+  return Date.now() - offset;
+}
+
 /** Returns the age of the server's last message in seconds, by the clock that shows the greater age. */
 export function ageOf(badge) {
   const at = Number(badge.dataset.at);

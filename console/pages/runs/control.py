@@ -16,15 +16,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from console.forms.common import ForkForm, ReasonForm
+from console.live.stories import AT_ONCE, stories
 from console.site.access.actors import actor_on_run
 from console.site.errors import pages as errors
 from console.site.sentences import sentence
 from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.core.values.words import count, words
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices
 from fabric.services.runs.control import run_cancel, run_pause, run_resume, run_terminate
 from fabric.services.runs.forks import REQUEST, ForkEdit, ForkOrigin, fork_origin, run_fork
 
@@ -57,7 +60,7 @@ HOLDS: Mapping[str, Hold] = {
         "Cancel",
         "Cancel the run",
         "x",
-        "danger",
+        "primary",
         (
             "No new model or tool call starts.",
             "Running calls are abandoned and billed at their maximum.",
@@ -189,7 +192,14 @@ def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
         status = 422
     kept = [words(stage) for stage, _ in origin.point.stages]
     shown = {"form": form, "run": origin.run, "origin": origin, "kept": kept, "parts": _parts(origin), "seq": seq}
-    return render(request, "runs/fork.html", shown | {"texts": _texts(origin)}, status=status)
+    shown |= {"texts": _texts(origin), "choices": _choices(actor, origin.run)}
+    return render(request, "runs/fork.html", shown, status=status)
+
+
+def _choices(actor: Actor, run: RunView) -> list[ForkChoice]:
+    """Return where the run can be tried again from. Empty: its journal is too long to fold while somebody waits."""
+    with stories.read_story(actor, run, at_most=AT_ONCE) as story:
+        return [] if story is None else list_fork_choices(story)
 
 
 def _parts(origin: ForkOrigin) -> str:

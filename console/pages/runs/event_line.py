@@ -37,12 +37,14 @@ class EventLine:
     @property
     def label(self) -> str:
         """The event in two or three words."""
-        return choose_label(self.row.kind)
+        return choose_label(self.row.kind, self.row.fact)
 
     @property
     def icon_id(self) -> str:
         """The sprite's symbol."""
         display = EVENT_DISPLAY.get(self.row.kind)
+        if display and self.row.kind == "step_failed" and not self.row.failed:
+            return "minus"
         return EVENT_ICONS[display.icon] if display else "unknown"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -143,7 +144,6 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
         "density_says": next(says for name, _, says in DENSITIES if name == state.wanted.density),
         "stages": tuple(Stage),
         "agents": run_agents(actor, run.id),
-        "kinds": [(kind, row.label) for kind, row in sorted(EVENT_DISPLAY.items(), key=lambda item: item[1].label)],
         "earlier": state.query(before=window.earlier) if window.earlier else "",
         "later": state.query(after=window.later) if window.later else "",
         "follows": state.tail and not run.terminal,
@@ -153,6 +153,16 @@ def events_context(actor: Actor, run: RunView, given: QueryDict) -> dict[str, An
         "landmarks_max": LANDMARKS_MAX,
         **picked_event(actor, run, state, str(given.get("event", ""))),
     }
+
+
+def list_kinds(wanted: str, counts: Mapping[str, int] | None) -> list[tuple[str, str, int | None]]:
+    """Return ``(kind, label, events)`` of the kinds that the run has, and of the wanted one. ``counts`` None: they are
+    not counted yet, and all kinds are there.
+    """
+    rows = sorted(EVENT_DISPLAY.items(), key=lambda item: item[1].label)
+    if counts is None:
+        return [(kind, row.label, None) for kind, row in rows]
+    return [(kind, row.label, counts.get(kind, 0)) for kind, row in rows if kind in counts or kind == wanted]
 
 
 def landmarks(lines: list[Line]) -> list[EventLine]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from console.pages.runs.timeline.axis import Axis, build_axis
+from console.templatetags.figures import decimals_of, usd_with
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.flow import Stage
 from fabric.core.values.units import US
@@ -83,6 +84,37 @@ class Money:
     def near(self) -> bool:
         """True: the ceiling is less than ten minutes away (docs/specification/budgets.md)."""
         return self.to_ceiling is not None and self.to_ceiling <= 600 * US
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyLine:
+    """The header's line about money. All amounts have equal decimals; an amount of nothing is empty."""
+
+    spent: str
+    unconfirmed: str
+    """The part of it that was charged at its maximum, since the bill is not known."""
+    reserved: str
+    left: str
+    over: str
+    cap: str
+
+
+def build_money_line(*, spent: int, unconfirmed: int, reserved: int, cap: int) -> MoneyLine:
+    """Return the line for amounts in micro-dollars. Above the cap it says by how much, and nothing is left."""
+    over, left = max(0, spent - cap), max(0, cap - spent - reserved)
+    decimals = decimals_of((spent, unconfirmed, reserved, cap))
+
+    def show(amount: int) -> str:
+        return usd_with(amount, decimals) if amount else ""
+
+    return MoneyLine(
+        spent=usd_with(spent, decimals),
+        unconfirmed=show(unconfirmed),
+        reserved=show(reserved),
+        left=usd_with(left, decimals),
+        over=show(over),
+        cap=usd_with(cap, decimals),
+    )
 
 
 def money(story: RunStory, cap: int, *, going: bool) -> Money:

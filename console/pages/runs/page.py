@@ -6,19 +6,21 @@ A margin is drawn as its number, its bar, its tone and its words.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from console.pages.runs.control import offered_holds
 from console.pages.runs.inspector.decision import REACTION_ICONS
-from console.pages.runs.money import Money, money
+from console.pages.runs.money import Money, MoneyLine, build_money_line, money
 from console.templatetags.figures import span, thousands, usd
 from fabric.core.breaker.table import BreakerState
+from fabric.core.mechanisms import budget, find_state
 from fabric.core.people.eligibility import asked_words, list_reviewers
 from fabric.core.reviews.agreement import build_review_rules
 from fabric.core.schema.limits import Unit
@@ -28,12 +30,14 @@ from fabric.core.values.flow import ANSWERED, RunState, Stage
 from fabric.core.values.taxonomy import FailureType
 from fabric.core.values.units import JSON, US
 from fabric.core.values.words import words
-from fabric.selectors.runs.lookup import RunView, write_advice
+from fabric.selectors.runs.lookup import ADVISED, RunView, write_advice
 from fabric.selectors.runs.margins.breakers import WORDS
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.table import list_margins, rank_by_nearness, spend_rate
 from fabric.selectors.runs.story.figures import busy, waited_us
 from fabric.selectors.runs.story.fold import RunStory
+from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices
+from fabric.selectors.runs.story.tries import Decided, find_decision, tried_words
 from fabric.selectors.runs.story.trips import SPEND_RATE
 from fabric.selectors.workspaces.policies import spec_under
 
@@ -168,16 +172,18 @@ def _amount(margin: Margin, value: float) -> str:
     return thousands(round(value))
 
 
-MARGINS_SHOWN = 6
-MARGINS_MAX = 9
-ALWAYS_SHOWN = frozenset(
+ALIKE_CHARS_MIN = 12
+"""Characters without a number that a reason needs for a search for its like."""
+MARGINS_SHOWN = 4
+MARGINS_MAX = 8
+PREFERRED = frozenset(
     {
         *("limits.hops", "limits.replans_per_stage", "retry.bucket", SPEND_RATE),
         "loop_detector.identical_threshold",
     }
 )
-"""Margins that the header has however far they are, as it has a shared breaker that counted something. The nearest
-others fill it up, and what has a tone is never left out.
+"""Margins that the header prefers among those that are far, as it does a shared breaker that counted something. What
+has a tone comes first.
 """
 
 LAPSES = {
@@ -307,6 +313,21 @@ class RunPage:
         return max(0, self.story.at - self.story.started_at - self.waited_us)
 
     @property
+    def works(self) -> bool:
+        """True while calls are out: then it is active without an event."""
+        return self.story is not None and self.story.answers_until > self.story.at
+
+    @property
+    def at_ms(self) -> int:
+        """When the last event was recorded, milliseconds since the epoch."""
+        return 0 if self.story is None else self.story.at // 1_000
+
+    @property
+    def active_ms(self) -> int:
+        """``active`` in milliseconds."""
+        return (self.active or 0) // 1_000
+
+    @property
     def waiting_since(self) -> int | None:
         """When the oldest open review was opened. None: no review is open."""
         return None if self.story is None or self.run.terminal else self.story.waiting_since
@@ -373,7 +394,7 @@ class RunPage:
         if self.story is None or folded is None or self.spec is None or not folded.started_at:
             return []
         try:
-            found = list_margins(folded, self.spec, self.story.at, self.story.tripped)
+            found = list_margins(folded, self.spec, self.story.at, self.story.tripped, self.story.tries.buckets)
             beside = [] if self.beside is None else [self.beside]
             return [Meter(one) for one in sorted([*found, *self._rate(), *beside], key=rank_by_nearness)]
         except Exception:
@@ -390,13 +411,12 @@ class RunPage:
 
     @property
     def nearest(self) -> list[Meter]:
-        """The margins of the header, in order: fixed ones, and those that fired or are near."""
-        margins = [meter.margin for meter in self.meters]
-        chosen = {one.key for one in margins if one.key in ALWAYS_SHOWN or (one.shared and one.observed)}
-        for meter in self.meters:
-            if len(chosen) < MARGINS_SHOWN or (meter.tone and len(chosen) < MARGINS_MAX):
-                chosen.add(meter.margin.key)
-        return [meter for meter in self.meters if meter.margin.key in chosen]
+        """The margins of the header, in order: those that fired or are near, then the preferred ones."""
+        told = [meter for meter in self.meters if meter.tone]
+        calm = [meter for meter in self.meters if not meter.tone]
+        calm.sort(key=lambda one: one.margin.key not in PREFERRED and not (one.margin.shared and one.margin.observed))
+        chosen = {id(one) for one in [*told[:MARGINS_MAX], *calm[: max(0, MARGINS_SHOWN - len(told))]]}
+        return [meter for meter in self.meters if id(meter) in chosen]
 
     @property
     def no_margins(self) -> str:
@@ -409,9 +429,28 @@ class RunPage:
         return "The run has not started, so nothing is counted yet."
 
     @property
-    def over_usd_micros(self) -> int:
-        """Return the spending beyond the cap: the last call may cost more than was reserved for it."""
-        return max(0, self.run.cost_usd_micros - self.cap_usd_micros)
+    def reserved_usd_micros(self) -> int:
+        """The most that the calls in flight could still cost; 0 while the story is not folded."""
+        folded = self.story.run if self.story is not None else None
+        if folded is None or self.run.terminal:
+            return 0
+        return sum(held.usd_micros for held in find_state(folded.guards, budget).reserved.values())
+
+    @property
+    def committed_usd_micros(self) -> int:
+        """The sum of what is spent and reserved."""
+        return self.run.cost_usd_micros + self.reserved_usd_micros
+
+    @property
+    def money_line(self) -> MoneyLine:
+        """The amounts of the header."""
+        unconfirmed = self.story.total.unconfirmed if self.story is not None else 0
+        return build_money_line(
+            spent=self.run.cost_usd_micros,
+            unconfirmed=unconfirmed,
+            reserved=self.reserved_usd_micros,
+            cap=self.cap_usd_micros,
+        )
 
     @property
     def cost_tone(self) -> str:
@@ -439,6 +478,20 @@ class RunPage:
         return offered_holds(self.run)
 
     @property
+    def again(self) -> ForkChoice | None:
+        """Where to try again from. None: it goes on, it finished, or nothing of it can be kept."""
+        run, story = self.run, self.story
+        if story is None or not run.terminal or run.state in ANSWERED or run.erased or not run.reads:
+            return None
+        return next((one for one in list_fork_choices(story) if one.kept_words), None)
+
+    @property
+    def saves_scenario(self) -> bool:
+        """True: something failed that a scenario can play again."""
+        failed = self.run.state in (RunState.STOPPED, RunState.FAILED, RunState.ABORTED)
+        return self.run.reads and bool(self.fired_count or self.run.recovered or failed)
+
+    @property
     def partial(self) -> bool:
         """True: the outcome has only what existed when the run was stopped."""
         return self.outcome is not None and self.run.state not in ANSWERED
@@ -458,6 +511,26 @@ class RunPage:
     def advice(self) -> str:
         """The advice for the run's cause. Empty: there is none."""
         return write_advice(self.run)
+
+    @property
+    def decision(self) -> Decided | None:
+        """The decision that the run's reason names; None: the reader may not read it, or no failure decided the end."""
+        if self.story is None or not self.run.reads or self.run.state not in ADVISED:
+            return None
+        return find_decision(self.story.tries.decisions, self.run.reason)
+
+    @property
+    def tried(self) -> str:
+        """The attempts before the run failed, and what was not tried and why, in sentences. Empty: nothing is known."""
+        return tried_words(self.decision, self.run.fabric_name) if self.decision else ""
+
+    @property
+    def others(self) -> str:
+        """The address of the runs of this fabric with the same reason. Empty: the reason begins with a number."""
+        same = re.split(r"[\d\"\\]", self.run.reason)[0].strip()
+        if self.decision is None or len(same) < ALIKE_CHARS_MIN:
+            return ""
+        return f"{reverse('runs')}?{urlencode({'q': f'fabric:{self.run.fabric_name} why:{chr(34)}{same}{chr(34)}'})}"
 
     @property
     def reason(self) -> str:

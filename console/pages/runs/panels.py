@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from django.db import DatabaseError
@@ -15,11 +14,11 @@ from django.utils.safestring import SafeString
 
 from console.pages.conversations.turns import talk, turns
 from console.pages.runs.money import share_by_agent, share_by_model, share_by_stage
-from console.pages.runs.page import VIEWS, RunPage, build_spec
+from console.pages.runs.page import VIEWS, Meter, RunPage, build_spec
 from console.pages.runs.timeline.lanes import grid_id, timeline
 from console.pages.texts import json_tree
 from console.pages.texts.markdown import render_markdown
-from console.templatetags.figures import span, usd
+from console.templatetags.figures import decimals_of, span, usd
 from console.topologies.runs import topology
 from fabric.composition import engine as wiring
 from fabric.core.child_runs.teams import spec_within
@@ -40,7 +39,7 @@ from fabric.selectors.runs.lookup import RunView, outcome_seq, run_outcome
 from fabric.selectors.runs.margins.breakers import breaker_nearest
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.protections import Setting, settings_under
-from fabric.selectors.runs.margins.table import MARGINS, find_title
+from fabric.selectors.runs.margins.table import MARGINS, ProtectionRow
 from fabric.selectors.runs.story.figures import kind_shares
 from fabric.selectors.runs.story.fold import RunStory
 from simulator.drills.selectors.runs import find_drill
@@ -126,7 +125,8 @@ def queue_context(actor: Actor, run: RunView) -> dict[str, Any]:
 def timeline_context(run: RunView, story: RunStory | None, *, fold: bool = True) -> dict[str, Any]:
     """The timeline, or that it comes in a moment."""
     drawn = None if story is None else timeline(story, run.created_at, fold=fold)
-    return {"timeline": drawn, "fold": fold, "story": story, "grid": grid_id(fold=fold)}
+    decimals = decimals_of(row.cost for row in drawn.rows) if drawn else 4
+    return {"timeline": drawn, "fold": fold, "story": story, "grid": grid_id(fold=fold), "decimals": decimals}
 
 
 def outcome_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str, Any]:
@@ -154,24 +154,40 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
 def protections_context(actor: Actor, run: RunView, story: RunStory | None, beside: Margin | None) -> dict[str, Any]:
     """Every protection: how often it fired, how near it is, what it is set to and why."""
     page = build_page(actor, run, story, beside=beside)
-    rows: list[dict[str, Any]] = []
-    folded = story.run if story is not None else None
-    if story is not None and folded is not None and page.spec is not None:
-        meters, published = page.meters, revision_spec(run.revision_id)
-        for name, row in MARGINS.items():
-            rows.append(
-                {
-                    "name": name,
-                    "title": find_title(name),
-                    "fired": story.fired.get(name, 0),
-                    "meters": [meter for meter in meters if meter.margin.row == name],
-                    "settings": setting_lines(settings_under(name, page.spec.policy, published.policy, folded)),
-                    "nothing": row.nothing,
-                }
-            )
+    rows = list_protections(page) if story is not None and story.run is not None else []
     others = {} if story is None else {words(n): c for n, c in sorted(story.fired.items()) if n not in MARGINS}
     trips = [] if story is None else list_trips(story)
     return {"page": page, "rows": rows, "others": others, "trips": trips[:50], "trips_count": len(trips)}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionLine:
+    """One protection: what it stops, how often it fired, how near it is, what it is set to."""
+
+    name: str
+    row: ProtectionRow
+    fired: int
+    meters: tuple[Meter, ...]
+    settings: tuple[SettingLine, ...]
+
+    @property
+    def near(self) -> bool:
+        """True where it fired, or is near to it: then it is open."""
+        return bool(self.fired) or any(meter.tone for meter in self.meters)
+
+
+def list_protections(page: RunPage) -> list[ProtectionLine]:
+    """Return all protections: those that fired, then those that are near, then the rest in guard order."""
+    story, policy, published = page.story, page.spec, revision_spec(page.run.revision_id)
+    assert story is not None
+    assert story.run is not None
+    assert policy is not None
+    lines = []
+    for name, row in MARGINS.items():
+        meters = tuple(meter for meter in page.meters if meter.margin.row == name)
+        settings = settings_under(name, policy.policy, published.policy, story.run)
+        lines.append(ProtectionLine(name, row, story.fired.get(name, 0), meters, tuple(map(SettingLine, settings))))
+    return sorted(lines, key=lambda line: (not line.fired, not line.near))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +195,6 @@ class SettingLine:
     """A setting with its value in words."""
 
     setting: Setting
-    rows: int = 1
-    """Lines that its source speaks for, this one and the next; 0: the line above speaks for it."""
 
     @property
     def value_words(self) -> str:
@@ -204,15 +218,6 @@ class SettingLine:
         return f"{value:,}"
 
 
-def setting_lines(settings: list[Setting]) -> list[SettingLine]:
-    """The settings in their order; a source that several in a row have is said once."""
-    made: list[SettingLine] = []
-    for _, same in groupby(settings, key=lambda one: one.source):
-        alike = list(same)
-        made += [SettingLine(one, 0 if n else len(alike)) for n, one in enumerate(alike)]
-    return made
-
-
 def list_trips(story: RunStory) -> list[Any]:
     """Everything that fired, the latest first."""
     lanes = (trip for lane in story.lanes.values() for trip in lane.trips)
@@ -230,7 +235,9 @@ def cost_context(actor: Actor, run: RunView, story: RunStory | None) -> dict[str
         ("By agent", "Agent", "Calls", share_by_agent(story)),
         ("By model", "Model", "Model calls", share_by_model(story, page.spec)),
     ]
-    return {"page": page, "tables": tables, "kinds": kind_shares(story, _prices(run, story))}
+    kinds = kind_shares(story, _prices(run, story))
+    amounts = [one.cost for *_, shares in tables for one in shares] + [one.cost for one in kinds]
+    return {"page": page, "tables": tables, "kinds": kinds, "decimals": decimals_of(amounts)}
 
 
 def _prices(run: RunView, story: RunStory) -> Mapping[str, Price]:

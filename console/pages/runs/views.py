@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.live.stories import AT_ONCE, stories
-from console.pages.runs.events import events_context
+from console.pages.runs.events import events_context, list_kinds
 from console.pages.runs.live_source import panels
 from console.pages.runs.messages import fresh_form
 from console.pages.runs.page import VIEWS
@@ -68,6 +68,7 @@ def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     shown["versions"] = ".".join(panel.version for panel in made)
     with stories.read_story(actor, found, at_most=at_most) as story:
         shown["tabs"] = tabs(build_page(actor, found, story))
+        shown["kinds"] = list_kinds(listed["list"].wanted.kind, None if story is None else story.kinds)
         shown["children"] = part("children", actor, found, story)
         if view == "timeline" and request.GET.get("fold") == "off":
             shown["unfolded"] = part("unfolded", actor, found, story)

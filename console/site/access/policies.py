@@ -58,6 +58,7 @@ ROUTES: Mapping[str, Policy] = {
     "runs-news": Policy.SIGNED_IN,
     "run": Policy.SIGNED_IN,
     "run-cancel": Policy.SIGNED_IN,
+    "run-compare": Policy.SIGNED_IN,
     "run-terminate": Policy.SIGNED_IN,
     "run-pause": Policy.SIGNED_IN,
     "run-resume": Policy.SIGNED_IN,

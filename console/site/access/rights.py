@@ -89,6 +89,7 @@ _LOOKS = (
     "reviews-news",
     "run",
     "run-cancel",
+    "run-compare",
     "run-context",
     "run-event",
     "run-event-json",

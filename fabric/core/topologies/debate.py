@@ -19,6 +19,7 @@ from fabric.core.state.run import Step
 from fabric.core.topologies import conversation, supervisor
 from fabric.core.topologies.conversation import NextTurn
 from fabric.core.topologies.shape import StageOutput
+from fabric.core.values.branches import LOST
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
 from fabric.core.values.units import JSON
@@ -63,7 +64,7 @@ def conclude_fan_out(work: Work, steps: list[Step]) -> StageOutput | Failure | N
     """
     missed = _missed_turns(work, steps)
     if missed:
-        supervisor.cancel_rest(work, steps, "the debate cannot continue without the lost agent")
+        supervisor.cancel_rest(work, steps, LOST)
         return conversation.failure_without(missed, len(steps), partial(_turn_problem, work))
     return conversation.open_turns(work, steps, _list_next_turns)
 

@@ -12,6 +12,7 @@ from fabric.core.spec.policies.limits import FanIn
 from fabric.core.state.failure import Failure
 from fabric.core.state.run import Step
 from fabric.core.topologies.shape import StageOutput, parts
+from fabric.core.values.branches import MET, UNMET
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
 from fabric.core.values.taxonomy import Cause, Details, Evidence, Trip
@@ -52,13 +53,13 @@ def conclude_fan_out(work: Work, steps: list[Step]) -> StageOutput | Failure | N
         return _slice(work, steps, policy, tally)
     needed = _count_needed(policy, tally.branches, tally.accepted)
     if tally.branches - tally.failed < needed:
-        cancel_rest(work, steps, "the fan-in policy cannot be met any more")
+        cancel_rest(work, steps, UNMET)
         return _partial(work, policy, tally, needed)
     enough = policy.mode == "quorum" and tally.done >= needed
     if not enough and not tally.over:
         return None
     if enough:
-        cancel_rest(work, steps, "the quorum is met")
+        cancel_rest(work, steps, MET)
     return StageOutput(parts(work))
 
 
@@ -67,7 +68,7 @@ def _slice(work: Work, steps: list[Step], policy: FanIn, tally: BranchCounts) ->
     branches failed.
     """
     if tally.failed > tally.accepted and policy.mode == "all":
-        cancel_rest(work, steps, "the fan-in policy cannot be met any more")
+        cancel_rest(work, steps, UNMET)
     elif not tally.over:
         return None
     return StageOutput(parts(work))

@@ -375,7 +375,7 @@ def asks_for_pause(actor: Actor, run_id: str) -> bool:
     return pauses > resumptions
 
 
-SAID = 80
+SAID_CHARS = 80
 """Characters of a sentence that a row keeps in any case."""
 LOOKS = 8
 """So many of its last decisions are looked through."""
@@ -389,7 +389,7 @@ def write_advice(run: RunView) -> str:
     if run.state is RunState.ABORTED and _is_rejected(run):
         return ""
     trips = [fact.cause for fact in _last_facts(run, "reaction_decided", LOOKS)]
-    named = [trip for trip in trips if trip.message[:SAID] in run.reason] or trips[:1]
+    named = [trip for trip in trips if trip.message[:SAID_CHARS] in run.reason] or trips[:1]
     # A fan-in that lacks results says why in the words of what failed in it.
     finest = [trip for trip in named if trip.cause is not Cause.PARTIAL_FAN_IN] or named
     return CLASSIFY[finest[0].cause].advice if finest else ""

@@ -8,7 +8,9 @@ from console.topologies.runs import NODE_STATES, WORKERS_MAX, topology
 from fabric.core import events as ev
 from fabric.core.schema.topology import SupervisorTopology
 from fabric.core.spec.topologies.debate import DebateTopology
+from fabric.core.values.branches import UNMET
 from fabric.core.values.flow import Stage, StageOutcome
+from fabric.core.values.taxonomy import Cause
 from fabric.selectors.runs.story.fold import RunStory
 from tests.fabric.selectors.journals import REFUSED, Teller
 
@@ -49,6 +51,15 @@ def test_states_and_counts():
     assert ("planner", "reader 1", "brief", 1) in picture.table
     assert ("reader 1", "read_document", "tool call", 2) in picture.table
     assert ("reader 1", "engine, fan-in", "summary", 0) in picture.table
+
+
+def test_a_worker_that_was_stopped_for_another_is_grey_and_says_why():
+    teller = Teller().start().planned().enter(Stage.FAN_OUT, "reader", "writer")
+    teller.tell(ev.StepFailed(step_id="fan_out.0.e0.r0", cause=Cause.AUTH, message="the key was refused"))
+    teller.tell(ev.StepFailed(step_id="fan_out.1.e0.r0", cause=Cause.PARTIAL_FAN_IN, message=UNMET))
+    reader, writer = (node for node in seen(teller).nodes if node.key.startswith("fan_out."))
+    assert (reader.word, reader.tone) == ("failed", "danger")
+    assert (writer.word, writer.tone) == ("stopped: its sister failed", "neutral")
 
 
 def test_a_stage_whose_output_waits_for_a_person_waits():

@@ -35,7 +35,7 @@ def test_header_and_timeline_follow_the_run(visit):
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .waits").count() == 0
     assert page.locator("#panel-timeline line.g-now").count() == 0
-    assert page.locator("#panel-head .margin").count() >= 6
+    assert page.locator("#panel-head .margin").count() >= 4
     seen = page.locator("#panel-timeline").inner_html()
     told = beside(page)
     page.reload()

@@ -15,11 +15,13 @@ from fabric.composition import engine as wiring
 from fabric.core.mechanisms import budget, find_state
 from fabric.core.spec.policies.decision_table import Reaction, Rung
 from fabric.core.spec.retry_layers import read_stage
+from fabric.core.values.command_ids import read_step
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 from fabric.core.values.words import words
 from fabric.selectors.runs.display import choose_label
 from fabric.selectors.runs.events.explanations import VERDICTS, Explained, class_words, decision_explained
+from fabric.selectors.runs.events.moments import list_leading
 
 RungState = Literal["taken", "spent", "skipped", "ahead", "first", "before"]
 
@@ -97,24 +99,34 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
     trips = [fact["cause"], *(trip for trip in fact["causes"] if trip != fact["cause"])]
     sections = [_cell(seen)]
     sections += [evidence(trip, "Also tripped" if n else "Evidence") for n, trip in enumerate(trips)]
-    sections += [*gate_checks(fact), _numbers(seen)]
+    sections += [*_led_to(seen), *gate_checks(fact), _numbers(seen)]
     explained = decision_explained(seen.actor, seen.run.id, seen.record.row.seq, wiring.compile_under_policy)
     if explained is None:
         return [
             *sections,
             sentence(
-                "Derived again",
-                "Not shown here: `manage.py explain` derives what lies this far in, or says what cannot be read.",
+                "Re-checked",
+                "Not shown here: `manage.py explain` re-checks what lies this far in, or says what cannot be read.",
             ),
         ]
     return [*sections, *_others(explained), *_list_followers(explained), _build_derivation(explained)]
+
+
+def _led_to(seen: InspectedEvent) -> list[Section]:
+    """Return what came before the decision at its step, or at its stage: attempts, answers, results."""
+    fact, kind, name = seen.fact, *seen.fact["scope"].partition(":")[::2]
+    place = fact["step_id"] or read_step(fact["command_id"]) or (name if kind == "stage" else "")
+    if not place:
+        return []
+    found = list_leading(seen.run.id, seen.record.row.seq, place, reads=seen.run.reads)
+    return [pairs("What led to it", *(Pair(label, seq, "seq", said) for seq, label, said in found))] if found else []
 
 
 def _cell(seen: InspectedEvent) -> Section:
     fact = seen.fact
     if fact["failure_type"] is None:
         body: dict[str, Any] = {"rungs": [], "direct": words(fact["reaction"]), "tier": TIERS[fact["tier"]]}
-        return Section("cell", "Cell", "no row of the table: this cause always escalates", body)
+        return Section("cell", "Rule for this failure", "no row of the table: this cause always goes to a person", body)
     table = seen.fabric
     failure, tier = FailureType(fact["failure_type"]), Tier(fact["tier"])
     rungs = table.ladders.find_ladder(failure, tier, read_stage(fact["step_id"], fact["scope"])).rungs
@@ -130,7 +142,7 @@ def _cell(seen: InspectedEvent) -> Section:
         "number": seen.run.revision_number,
         "anchor": f"cell-{failure.value}-{tier.value}",
     }
-    return Section("cell", "Cell", f"table {fact['table'][:12]}", body)
+    return Section("cell", "Rule for this failure", f"table {fact['table'][:12]}", body)
 
 
 def _mark(
@@ -149,10 +161,12 @@ def _describe_next_reaction(rungs: tuple[Rung, ...], fact: Mapping[str, JSON]) -
     here, bound = fact["rung"], fact["bound"]
     used = fact["spent"] + 1
     if bound is None:
-        return "Taken now: the last rung, which has no end."
-    again = f"rung {here + 1} again, then " if used < bound else ""
+        return "Taken now: the last step, which may be taken again and again."
+    again = f"step {here + 1} again, then " if used < bound else ""
     following = words(rungs[here + 1].reaction) if here + 1 < len(rungs) else "nothing"
-    return f"Taken now: rung {here + 1}, use {used} of {bound}. The next failure here: {again}{following}."
+    return (
+        f"Taken now: step {here + 1} of {len(rungs)}, use {used} of {bound}. The next failure here: {again}{following}."
+    )
 
 
 def _numbers(seen: InspectedEvent) -> Section:
@@ -160,7 +174,7 @@ def _numbers(seen: InspectedEvent) -> Section:
     used = f"{fact['spent']} → {fact['spent'] + 1}" + (f" of {fact['bound']}" if fact["bound"] else "")
     rows = [
         Pair("layer", words(fact["layer"])),
-        Pair("uses of this rung", used),
+        Pair("uses of this step", used),
         Pair("counted per", fact["scope"], "code"),
     ]
     if moment is not None:
@@ -173,7 +187,7 @@ def _numbers(seen: InspectedEvent) -> Section:
         rows += [
             Pair("money left", max(0, cap - spent), "usd", at_work),
             Pair("time left", f"{span(left)}" if left > 0 else "none: the deadline has passed", "text", "of the run"),
-            Pair("replans", _replans(seen, policy.limits.replans_per_stage)),
+            Pair("new plans", _replans(seen, policy.limits.replans_per_stage)),
         ]
     rows += [Pair("with it", ", ".join(fact["accompanies"])), Pair("step", fact["step_id"], "code")]
     return pairs("Numbers at that moment", *rows, Pair("command", fact["command_id"], "code"))
@@ -210,11 +224,11 @@ def _build_derivation(explained: Explained) -> Section:
     rows = [Pair("verdict", VERDICTS[one.verdict], tone=tone)]
     rows += [
         Pair(
-            f"rung {rung + 1} skipped",
+            f"step {rung + 1} skipped",
             "follows from the journal" if known else "as recorded: its numbers are not in the journal",
         )
         for rung, _, known in one.skipped
     ]
     rows += [Pair("judged again", ", ".join(one.judged), "text", "numbers of what was done")] if one.judged else []
     rows += [Pair(d.field, d.recorded, "text", f"derived: {d.derived}", tone="danger") for d in one.differences]
-    return pairs("Derived again", *rows, Pair("failure class", class_words(explained)))
+    return pairs("Re-checked", *rows, Pair("failure class", class_words(explained)))

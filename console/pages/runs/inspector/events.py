@@ -26,9 +26,10 @@ from console.pages.runs.inspector.sections import (
     text,
     unread_section,
 )
-from console.templatetags.figures import span
+from console.templatetags.figures import span, usd
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import ANSWERED
+from fabric.core.values.units import JSON
 from fabric.core.values.words import words
 from fabric.runtime.ports.calls import ChatMessage, ModelRequest
 from fabric.selectors.errors import Refused
@@ -39,6 +40,7 @@ from fabric.selectors.runs.events.moments import (
     Moment,
     Unread,
     build_contents,
+    event_get,
     find_attempt_end,
     prompt_at,
 )
@@ -65,19 +67,52 @@ class Shown:
 
 
 def issued_call(seen: InspectedEvent) -> list[Section]:
-    """Return what was sent, a prompt or arguments, and what ended the attempt."""
-    sent = _prompt(seen) if seen.fact["call"] == "model" else _arguments(seen)
-    result = _result(seen)
-    return [*sent, pairs("Result of the call", result)] if result else sent
-
-
-def _result(seen: InspectedEvent) -> Pair | None:
-    row = seen.record.row
+    """Return what was sent, a prompt or arguments, and what ended the attempt: of a model its answer and its use."""
+    row, model = seen.record.row, seen.fact["call"] == "model"
+    sent = _prompt(seen) if model else _arguments(seen)
     found = find_attempt_end(seen.run.id, row.seq, seen.fact["command_id"], seen.fact["attempt"])
     if found is None:
-        return None if seen.run.terminal else Pair("result", "still out")
+        return sent if seen.run.terminal else [*sent, pairs("Result of the call", Pair("result", "still out"))]
     seq, kind, at = found
-    return Pair("result", seq, "seq", f"{choose_label(kind).lower()} after {span(at - row.at)}")
+    result = Pair("result", seq, "seq", f"{choose_label(kind).lower()} after {span(at - row.at)}")
+    if not model or kind != "model_answered":
+        return [*sent, pairs("Result of the call", result)]
+    answer = event_get(seen.actor, seen.run.id, seq)
+    return [*sent, *_of_answer(answer), _used(answer.row.fact, seen.fact, at - row.at, result)]
+
+
+def _of_answer(answer: EventRecord) -> list[Section]:
+    """Return the content of an answer as sections of the call's panel. Its trees are read from its own event."""
+    return [
+        replace(one, body=one.body | {"seq": answer.row.seq}) if one.part == "tree" else one
+        for one in _contents(answer)
+    ]
+
+
+USED = frozenset({"input_tokens", "output_tokens", "cost_usd_micros"})
+"""Fields of an answer that its use shows."""
+
+
+def _used(answer: Mapping[str, JSON], issued: Mapping[str, JSON], took: int, *more: Pair) -> Section:
+    """Return what a model call took: time, tokens, money."""
+    return pairs(
+        "Used",
+        *more,
+        Pair("time", took, "us"),
+        Pair("tokens", f"{answer['input_tokens']:,} in, {answer['output_tokens']:,} out"),
+        Pair("cost", answer["cost_usd_micros"], "usd", f"of {usd(issued['reserved_usd_micros'])} reserved"),
+    )
+
+
+def answered_prompt(seen: InspectedEvent) -> list[Section]:
+    """Return what a model was asked, folded, and what its answer used."""
+    if seen.call is None:
+        return []
+    seq, issued = seen.call
+    asked = InspectedEvent(seen.actor, seen.run, event_get(seen.actor, seen.run.id, seq))
+    call = Pair("call", seq, "seq", f"{issued.target}, attempt {issued.attempt}")
+    use = _used(seen.fact, asked.fact, seen.record.row.at - asked.record.row.at, call)
+    return [use, *(replace(one, body=one.body | {"folded": True}) for one in _prompt(asked) if one.part == "prompt")]
 
 
 def _prompt(seen: InspectedEvent) -> list[Section]:
@@ -153,7 +188,7 @@ def arguments(seen: InspectedEvent, moment: Moment, ref: str, call_id: str) -> l
     if call.get("args") is None:
         return [text("Arguments", str(call.get("raw_args", "")), "no JSON object")]
     body = {"value": call["args"], "path": f"/calls/{number}/args", "seq": moment.where[ref]}
-    return [Section("tree", "Arguments", f"proposed in seq {moment.where[ref]}", body)]
+    return [Section("tree", "Arguments", f"proposed in event {moment.where[ref]}", body)]
 
 
 def answered_arguments(seen: InspectedEvent) -> list[Section]:
@@ -184,7 +219,8 @@ def inspect_event(actor: Actor, run: RunView, record: EventRecord) -> list[Secti
 def _sections(seen: InspectedEvent) -> list[Section]:
     kind = seen.record.row.kind
     views = VIEWS[kind](seen) if kind in VIEWS else []
-    facts = [] if kind in WITHOUT_FIELDS else [*field_sections(seen), field_pairs(seen)]
+    without = USED if kind == "model_answered" and seen.call is not None else frozenset()
+    facts = [] if kind in WITHOUT_FIELDS else [*field_sections(seen), field_pairs(seen, without)]
     note = EVENT_DISPLAY[kind].note
     return [*_contents(seen.record), *views, *facts, *([sentence("Consequence", note)] if note else [])]
 
@@ -215,6 +251,7 @@ def _end(seen: InspectedEvent) -> list[Section]:
 VIEWS: Mapping[str, Callable[[InspectedEvent], list[Section]]] = {
     "run_ended": _end,
     "call_issued": issued_call,
+    "model_answered": answered_prompt,
     "tool_answered": answered_arguments,
     "reaction_decided": decision.decision_sections,
 }

@@ -5,6 +5,7 @@ Anything else follows from a field's type and from the unit at the end of its na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -21,7 +22,7 @@ from fabric.core.events.envelope import fact_class
 from fabric.core.spec.policies.budgets import amount_words, cap_words
 from fabric.core.spec.policies.loop_limits import detector_name
 from fabric.core.values.cost import TokenParts
-from fabric.core.values.units import JSON
+from fabric.core.values.units import JSON, US
 from fabric.core.values.words import words
 from fabric.selectors.runs.display.calls import PART_WORDS
 
@@ -280,9 +281,11 @@ def _find_form(hint: JSON) -> str:
     return {bool: "yes", int: "count", float: "number"}.get(hint, "text")
 
 
-def field_pairs(seen: InspectedEvent) -> Section:
-    """Return one line for each field. A field at its default is left out, as in the header."""
-    rows = [_pair(seen, one) for one in _list_fields(seen.record.row.kind)]
+def field_pairs(seen: InspectedEvent, without: frozenset[str] = frozenset()) -> Section:
+    """Return one line for each field. A field at its default is left out, as in the header; so are those ``without``,
+    which another section shows.
+    """
+    rows = [_pair(seen, one) for one in _list_fields(seen.record.row.kind) if one.name not in without]
     return pairs("Facts", *(row for row in rows if row is not None))
 
 
@@ -311,28 +314,75 @@ def field_sections(seen: InspectedEvent) -> list[Section]:
 
 
 def evidence(trip: Mapping[str, JSON], title: str) -> Section:
-    """Return the numbers that a mechanism tripped on."""
-    seen = trip["evidence"]
-    unit = f" {seen['unit']}" if seen["unit"] else ""
-    named = {"detector": detector_name(seen["details"].get("detector"))}
-    details = [Pair(words(str(key)), named.get(key) or _flat(value)) for key, value in seen["details"].items()]
-    return pairs(
-        title,
+    """Return the numbers that a mechanism tripped on, each under one label. Raw values stand in the raw event."""
+    seen, unit = trip["evidence"], trip["evidence"]["unit"]
+    rows = [
         Pair("cause", words(trip["cause"]), tone="warn"),
-        Pair("observed", None if seen["observed"] is None else f"{_number(seen['observed'])}{unit}"),
-        Pair("limit", None if seen["limit"] is None else f"{_number(seen['limit'])}{unit}"),
+        _measured("observed", seen["observed"], unit),
+        _measured("limit", seen["limit"], unit),
         Pair("scope", seen["scope"], "code"),
         Pair("window", seen["window"]),
-        *details,
-        Pair("says", trip["message"]),
-        note=words(trip["mechanism"]),
-    )
+    ]
+    told = {row.name for row in rows}
+    for name, value in seen["details"].items():
+        row = _detail(str(name), value, unit)
+        # A detail that repeats what the trip says itself is left out; one of that name that differs is told apart.
+        if row.name not in told:
+            rows.append(row)
+        elif all((row.value, row.as_) != (one.value, one.as_) for one in rows):
+            rows.append(row._replace(name=f"{row.name} reported"))
+    return pairs(title, *rows, Pair("says", trip["message"]), note=words(trip["mechanism"]))
+
+
+def _measured(label: str, value: JSON, unit: str) -> Pair:
+    if value is None:
+        return Pair(label, None)
+    match unit:
+        case "usd_micros":
+            return Pair(label, round(value), "usd")
+        case "s":
+            return Pair(label, round(value * US), "us")
+    return Pair(label, f"{_number(value)} {unit}".strip())
+
+
+MONEY_DETAILS = frozenset({"worst_case", "spent", "granted", "usual"})
+"""Details that are money where the evidence is."""
+DETAIL_UNITS: tuple[tuple[str, Literal["at", "us"], int], ...] = (
+    ("_at", "at", 1),
+    ("since", "at", 1),
+    ("_us", "us", 1),
+    ("_ms", "us", 1_000),
+    ("_s", "us", US),
+    ("seconds_left", "us", US),
+)
+"""End of a detail's name, its form, and microseconds a unit."""
+
+
+def _detail(name: str, value: JSON, unit: str) -> Pair:
+    """Return one detail by the unit at the end of its name."""
+    if name == "detector":
+        return Pair(name, detector_name(value) or _flat(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Pair(words(name), {True: "yes", False: "no"}.get(value) if isinstance(value, bool) else _flat(value))
+    if unit == "usd_micros" and name in MONEY_DETAILS:
+        return Pair(words(name), round(value), "usd")
+    for end, form, factor in DETAIL_UNITS:
+        if name.endswith(end):
+            label = words(name.removesuffix(end) if end.startswith("_") and form == "us" else name)
+            return Pair(label, round(value * factor), form)
+    return Pair(words(name), _number(value))
+
+
+_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
+"""A name of the program, such as ``breaker_open``."""
 
 
 def _flat(value: JSON) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{words(str(key))} {_flat(held)}" for key, held in value.items())
-    return "; ".join(map(_flat, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return "; ".join(map(_flat, value))
+    return words(str(value)) if _NAME.fullmatch(str(value)) else str(value)
 
 
 def _number(value: float) -> str:

@@ -88,6 +88,8 @@ class Axis:
     """Where the end stands, percent. It is short of the edge while the run goes on, so that open parts look open."""
     name: str = "axis"
     """Id of its marks, to which everything drawn on it refers."""
+    until: int = 0
+    """Instant at the right edge, behind the end: the last deadline of the calls that are out. 0: none is out."""
 
     @cached_property
     def folded_us(self) -> int:
@@ -121,6 +123,11 @@ class Axis:
         """Return the place of an end, percent. An open end reaches to the edge."""
         return RIGHT if at is None else self.x(at)
 
+    def ahead(self, at: int) -> float:
+        """Return the place of an instant behind the end, percent. That part of the picture has a scale of its own."""
+        share = (min(max(at, self.end), self.until) - self.end) / max(1, self.until - self.end)
+        return self.right + (RIGHT - self.right) * share
+
     def ticks(self) -> list[Tick]:
         """Round instants of the time that is drawn, few enough to be read."""
         step = next((s for s in _STEPS_S if self.drawn_us / US / s <= TICKS_MAX), _STEPS_S[-1])
@@ -143,12 +150,19 @@ class Axis:
 
 
 def build_axis(
-    start: int, end: int, busy: Iterable[Interval], *, fold: bool = True, right: float = RIGHT, name: str = "axis"
+    start: int,
+    end: int,
+    busy: Iterable[Interval],
+    *,
+    fold: bool = True,
+    right: float = RIGHT,
+    name: str = "axis",
+    until: int = 0,
 ) -> Axis:
     """Return the axis of a picture. The longest gaps between ``busy`` intervals are folded, unless ``fold`` is off."""
     end = max(end, start + 1)
     if not fold:
-        return Axis(start, end, (), right, name)
+        return Axis(start, end, (), right, name, until)
     edges = [
         (start, start),
         *unite_intervals((max(a, start), min(b, end)) for a, b in busy if b >= start and a <= end),
@@ -158,8 +172,8 @@ def build_axis(
     idle = sum(b - a for a, b in gaps)
     least = max(FOLD_MIN_US, FOLD_SHARE * (end - start - idle))
     longest = sorted((gap for gap in gaps if gap[1] - gap[0] > least), key=lambda gap: gap[0] - gap[1])[:PLEATS_MAX]
-    placed = Axis(start, end, tuple(Pleat(a, b, 0.0) for a, b in sorted(longest)), right, name)
-    return Axis(start, end, tuple(Pleat(p.start, p.end, placed.x(p.start)) for p in placed.pleats), right, name)
+    placed = Axis(start, end, tuple(Pleat(a, b, 0.0) for a, b in sorted(longest)), right, name, until)
+    return Axis(start, end, tuple(Pleat(p.start, p.end, placed.x(p.start)) for p in placed.pleats), right, name, until)
 
 
 SHORT_US = 60 * US

@@ -27,6 +27,8 @@ ROWS_MAX = 36
 """Rows of the fan-out; the rest is one row with a count."""
 GOES_ON = 95.0
 """Percent: where the last event of a run stands that has not ended."""
+OUT = 62.0
+"""Percent: where it stands while calls are out. Behind it the picture has the time until their deadlines."""
 
 
 def grid_id(*, fold: bool) -> str:
@@ -70,8 +72,11 @@ class Timeline:
 
 def timeline(story: RunStory, created_at: int, *, fold: bool = True) -> Timeline:
     """Draws a story; ``created_at``: when the run was asked for. With idle time folded, or at its real length."""
-    right = RIGHT if story.ended_at is not None else GOES_ON
-    axis = build_axis(created_at, story.at or created_at, busy(story), fold=fold, right=right, name=grid_id(fold=fold))
+    until = story.answers_until
+    until = until if until > story.at else 0
+    right = RIGHT if story.ended_at is not None else OUT if until else GOES_ON
+    end, name = story.at or created_at, grid_id(fold=fold)
+    axis = build_axis(created_at, end, busy(story), fold=fold, right=right, name=name, until=until)
     pen = Pen(axis, story, "?event=" if fold else "?fold=off&amp;event=")
     rows: list[LaneRow] = []
     merged = False
@@ -113,6 +118,7 @@ def _marks(story: RunStory, *, folded: bool) -> frozenset[str]:
         "model": any(call == "model" and became in ("open", "done") for call, became in looks),
         "tool": any(call == "tool" and became in ("open", "done") for call, became in looks),
         "child": any(call == "child" and became in ("open", "done") for call, became in looks),
+        "out": bool(story.open_bars) and story.ended_at is None,
         "failed": any(became == "failed" for _, became in looks),
         "let_go": any(became == "let_go" for _, became in looks),
         "retries": any(lane.backoffs for lane in story.lanes.values()),
@@ -146,6 +152,7 @@ def _stage_row(pen: Pen, story: RunStory, stage: Stage, lanes: list[Lane], creat
         yield from pen.backoffs([one for lane in here for one in lane.backoffs], TALL)
         yield from pen.waits([one for lane in here for one in lane.waits], TALL)
         yield from pen.waits(story.stage_waits.get(stage, []), TALL)
+        yield from pen.outs(_bars(here), TALL)
         for one in spans[-MARKS_MAX:]:
             yield from pen.gates(one)
         yield from pen.knots(trips, TALL)
@@ -175,16 +182,17 @@ def _worker_row(pen: Pen, story: RunStory, lane: Lane) -> LaneRow:
         yield from pen.bars(lane.bars, LOW)
         yield from pen.backoffs(lane.backoffs, LOW)
         yield from pen.waits(lane.waits, LOW)
+        yield from pen.outs(lane.bars, LOW)
         yield from pen.knots(lane.trips, LOW)
 
-    note = [f"e{lane.epoch + 1}"] * bool(lane.epoch) + [f"r{lane.round + 1}"] * bool(lane.round)
+    note = [f"plan {lane.epoch + 1}"] * bool(lane.epoch) + [f"start {lane.round + 1}"] * bool(lane.round)
     note += ["kept"] * bool(lane.kept)
     tally = lane.tally
     return LaneRow(
         f"{lane.agent} {lane.branch + 1}",
         " ".join(note),
         "worker",
-        pen.row(shapes(), trips_noted(lane.trips)),
+        pen.row(shapes(), f"stopped: {lane.stopped}" if lane.stopped else trips_noted(lane.trips)),
         lane_told(story, lane),
         tally.tokens or None,
         tally.cost_usd_micros if tally.any else None,
@@ -216,7 +224,14 @@ def _choose_lanes(lanes: list[Lane]) -> tuple[list[Lane], list[Lane]]:
     return [lane for lane in lanes if lane.id in keep], [lane for lane in lanes if lane.id not in keep]
 
 
-STATE_WORDS = {"active": "running", "waiting": "waiting", "done": "done", "failed": "failed", "void": "superseded"}
+STATE_WORDS = {
+    "active": "running",
+    "waiting": "waiting",
+    "done": "done",
+    "failed": "failed",
+    "stopped": "stopped",
+    "void": "superseded",
+}
 
 KEPT = "kept from the run that this one goes on from"
 """For a fork: the reason for an empty part."""
@@ -266,10 +281,11 @@ def lane_told(story: RunStory, lane: Lane) -> str:
     parts += [_wait_told(wait) for wait in lane.waits[-3:]]
     parts += [inert(trip.sentence) for trip in lane.trips[-3:]]
     took = (story.at if lane.end is None else lane.end) - lane.start
-    return ", ".join([*parts, f"{STATE_WORDS[lane.state]} after {span(took)}"])
+    why = f": {lane.stopped}" if lane.stopped else ""
+    return ", ".join([*parts, f"{STATE_WORDS[lane.state]} after {span(took)}{why}"])
 
 
-GATES = {True: "passed", False: "failed", None: "not asked"}
+GATES = {True: "passed", False: "failed", None: "not made"}
 
 
 def stage_told(story: RunStory, spans: list[StageSpan], lanes: list[Lane], trips: list[Tripped]) -> str:
@@ -279,8 +295,8 @@ def stage_told(story: RunStory, spans: list[StageSpan], lanes: list[Lane], trips
         end = story.at if one.end is None else one.end
         begun = span(one.start - story.started_at)
         verb = f"ended after {span(end - one.start)}" if one.end is not None else f"running for {span(end - one.start)}"
-        post = f", post-gate {GATES[one.post]}" if one.end is not None else ""
-        parts.append(f"epoch {one.epoch + 1}: began at {begun}, {verb}, pre-gate {GATES[one.pre]}{post}")
+        post = f", check after {GATES[one.post]}" if one.end is not None else ""
+        parts.append(f"plan {one.epoch + 1}: began at {begun}, {verb}, check before {GATES[one.pre]}{post}")
     parts += [", ".join(_calls_told(lane)) for lane in lanes[-1:] if lane.stage != Stage.FAN_OUT and lane.bars]
     parts += [inert(trip.sentence) for trip in trips[-3:]]
     return "; ".join(parts)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
-from console.pages.runs.timeline.axis import PLEAT, SHORT_US, Axis, clock
+from console.pages.runs.timeline.axis import PLEAT, RIGHT, SHORT_US, Axis, clock
 from console.site.markup import mark_safe_markup
 from console.templatetags.figures import span, usd
 from console.templatetags.said import inert
@@ -37,7 +37,7 @@ CHAR_ROOM, LABEL_GAP = 1.55, 1.5
 """Percent of the narrowest picture that a character of the axis takes, and what stays free beside a label."""
 BAR_CSS = {"open": "", "done": "", "failed": "g-fail", "let_go": "g-void"}
 BAR_NAMES = {"model": "model calls", "tool": "tool calls", "child": "child runs"}
-BAR_WORDS = {"open": "still out", "done": "answered", "failed": "failed", "let_go": "let go"}
+BAR_WORDS = {"open": "still out", "done": "answered", "failed": "failed", "let_go": "cancelled"}
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Pen:
         end = self.story.at if one.end is None else one.end
         css = "g-stage-run" if one.end is None else "g-stage" if one.outcome == "passed" else "g-stage-bad"
         so_far = " so far" if one.end is None else ""
-        title = f"{words(one.stage)}, epoch {one.epoch + 1}: {span(end - one.start)}{so_far} · event {one.seq}"
+        title = f"{words(one.stage)}, plan {one.epoch + 1}: {span(end - one.start)}{so_far} · event {one.seq}"
         return self._rect(css, self.axis.x(one.start), self.axis.place_end(one.end), TALL / 2, 8, title, one.seq)
 
     def queue(self, created_at: int) -> str:
@@ -110,6 +110,31 @@ class Pen:
         """Attempts."""
         for mark in self.merge_bars(bars):
             yield self._rect(mark.css, mark.start, mark.end, height / 2, 12, self._describe_mark(mark), mark.bar.seq)
+
+    def outs(self, bars: list[Bar], height: int) -> Iterator[str]:
+        """Calls that are out: dashed until their deadline. The page's script fills them up to now."""
+        out = (
+            [bar for bar in bars if bar.end is None and bar.due > self.story.at][-MARKS_MAX:] if self.axis.until else []
+        )
+        for bar in out:
+            left, width = self.axis.right, self.axis.ahead(bar.due) - self.axis.right
+            y = height / 2 - 6
+            yield (
+                f'<rect class="g-out" x="{left:.2f}%" width="{width:.2f}%" y="{y:g}" height="12" rx="2"/>'
+                f'<rect class="g-elapsed" x="{left:.2f}%" width="0%" y="{y:g}" height="12" data-due="{bar.due // 1_000}"/>'
+            )
+        if out:
+            yield self._waits_for(out, height)
+
+    def _waits_for(self, out: list[Bar], height: int) -> str:
+        first = min(out, key=lambda bar: bar.due)
+        more = f" and {len(out) - 1:,} more" if len(out) > 1 else ""
+        who = escape(f"waits for {inert(first.target)}{more}")
+        whole, due = span(first.due - first.start), first.due // 1_000
+        return (
+            f'<svg x="{RIGHT:.2f}%" overflow="visible"><text class="out-t" x="-4" y="{height // 2}" dy=".32em" text-anchor="end"'
+            f' data-out="{who}" data-start="{first.start // 1_000}" data-due="{due}">{who}, {whole} at most</text></svg>'
+        )
 
     def _describe_mark(self, mark: TimelineMark) -> str:
         bar = mark.bar
@@ -125,7 +150,7 @@ class Pen:
         """Return at most ``BARS_MAX`` marks for sorted bars. Bars of one look in one slot are merged."""
         axis = self.axis
         if len(bars) <= BARS_MAX:
-            return [TimelineMark(bar, axis.x(bar.start), axis.place_end(bar.end)) for bar in bars]
+            return [TimelineMark(bar, axis.x(bar.start), self._end_bar(bar.end)) for bar in bars]
         slots = max(1, BARS_MAX // len({(bar.call, bar.became) for bar in bars}))
         made, first = [], 0
         for slot in range(1, slots + 1):
@@ -148,10 +173,14 @@ class Pen:
             latest = ends[look]
             ends[look] = None if latest is None or bar.end is None else max(latest, bar.end)
         for key, mark in found.items():
-            mark.start, mark.end = self.axis.x(mark.bar.start), self.axis.place_end(ends[key])
+            mark.start, mark.end = self.axis.x(mark.bar.start), self._end_bar(ends[key])
             if mark.count > 1:
                 mark.end = min(mark.end, right)
         return list(found.values())
+
+    def _end_bar(self, end: int | None) -> float:
+        """A call that is out is solid up to the last event, where the time until its deadline begins."""
+        return self.axis.right if end is None and self.axis.until else self.axis.place_end(end)
 
     def waits(self, spans: list[Span], height: int) -> Iterator[str]:
         """Waits for a person."""
@@ -181,15 +210,15 @@ class Pen:
     def gates(self, one: StageSpan) -> Iterator[str]:
         """A passage's gates, as knots on its thread."""
         for at, seq, passed, which in (
-            (one.start, one.seq, one.pre, "pre"),
-            (one.end, one.end_seq, one.post, "post"),
+            (one.start, one.seq, one.pre, "before"),
+            (one.end, one.end_seq, one.post, "after"),
         ):
             if at is None or passed is None:
                 continue
             word, css = ("passed", "pass") if passed else ("failed", "fail")
             x = self.axis.x(at)
             self.reach = max(self.reach, x)
-            title = f"{which}-gate of {words(one.stage)} {word}, epoch {one.epoch + 1} · event {seq}"
+            title = f"check {which} {words(one.stage)} {word}, plan {one.epoch + 1} · event {seq}"
             path = f'<path class="gate {css}" d="M0-5.500L5.500 0 0 5.500-5.500 0z"><title>{title}</title></path>'
             yield f'<svg x="{x:.2f}%" y="15" overflow="visible">{self._leads(seq, path)}</svg>'
 
@@ -226,6 +255,10 @@ class Pen:
             yield _upright("g-epoch", axis.x(at))
         if story.ended_at is None and story.at:
             yield _upright("g-now", axis.x(story.at))
+        if axis.until:
+            ends = f'data-left="{axis.right:g}" data-right="{RIGHT:g}" data-from="{axis.end // 1_000}" data-until="{axis.until // 1_000}"'
+            yield f'<rect class="g-ahead" x="{axis.right:.2f}%" width="{RIGHT - axis.right:.2f}%" y="0" height="100%"/>'
+            yield f'<line class="g-now moves" x1="{axis.right:.2f}%" x2="{axis.right:.2f}%" y1="0" y2="100%" {ends}/>'
 
     def _labels(self) -> Iterator[str]:
         """Return the labels of ticks and pleats, where there is room. Labels of the end and of pleats come first."""
@@ -249,6 +282,8 @@ class Pen:
             # The last fold reaches to the end: the time that is drawn stands before it, in the order in which it
             # passed.
             ending = places.place_before(trailing.x - places.room(span(trailing.micros)), end, self._end_css)
+        if axis.until:
+            yield places.place_before(RIGHT, f"{span(axis.until - axis.end)} to the deadline")
         for tick in ticks:
             yield places.place_after(tick.x, clock(tick.elapsed, step, whole=whole))
         yield ending

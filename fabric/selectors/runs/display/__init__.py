@@ -37,8 +37,10 @@ def write_sentence(kind: str, fact: Fact) -> str:
     return row.parts(fact).sentence if row is not None else kind.replace("_", " ")
 
 
-def choose_label(kind: str) -> str:
-    """Return the kind in two or three words."""
+def choose_label(kind: str, fact: Fact | None = None) -> str:
+    """Return the kind in two or three words. ``fact``: of this event, where its words depend on it."""
+    if kind == "step_failed" and fact and decisions.is_stopped(fact):
+        return "Step stopped"
     row = EVENT_DISPLAY.get(kind)
     return row.label if row is not None else kind.replace("_", " ")[:60]
 
@@ -47,6 +49,8 @@ def choose_tone(kind: str, fact: Fact) -> Tone:
     """Return the row's tone, or a graver one where the event is a failure."""
     row = EVENT_DISPLAY.get(kind)
     if row is None:
+        return "neutral"
+    if kind == "step_failed" and fact and decisions.is_stopped(fact):
         return "neutral"
     if kind == "run_ended" and fact.get("state") in (RunState.FAILED, RunState.ABORTED):
         return "danger"

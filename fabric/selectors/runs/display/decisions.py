@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fabric.core.people.eligibility import asked_words, first_asked
 from fabric.core.spec.policies.budgets import amount_words, cap_words
+from fabric.core.values.branches import stopped_words
 from fabric.core.values.units import JSON
 from fabric.core.values.words import count, cut, dollars, duration, join_words, step_words, words
 from fabric.selectors.runs.display.row import EventDisplay, Fact, Parts, always
@@ -69,7 +70,14 @@ def _node_retry_scheduled(fact: Fact) -> Parts:
     return Parts("The engine", what, f"attempt {fact['attempt']} of {fact['attempts']}, {_describe_rest(fact)}")
 
 
+def is_stopped(fact: Fact) -> bool:
+    """Return True where a step that is journaled as failed was stopped because of the others."""
+    return bool(stopped_words(fact["cause"], fact["message"]))
+
+
 def _step_failed(fact: Fact) -> Parts:
+    if why := stopped_words(fact["cause"], fact["message"]):
+        return Parts(step_words(fact["step_id"]).capitalize(), "was stopped", why=why)
     what = "failed, and the run goes on with a gap" if fact["partial"] else "failed"
     return Parts(step_words(fact["step_id"]).capitalize(), what, why=f"{words(fact['cause'])}, {cut(fact['message'])}")
 
@@ -98,7 +106,7 @@ def _review_decided(fact: Fact) -> Parts:
 
 ROWS: Mapping[str, EventDisplay] = {
     "rung_skipped": EventDisplay(
-        "Rung skipped", "neutral", "skip", 2,
+        "Reaction skipped", "neutral", "skip", 2,
         lambda fact: Parts("The engine", f"skipped {words(fact['reaction'])}", why=cut(fact["reason"])),
     ),
     "reaction_decided": EventDisplay("Decision", "warn", "decide", 3, _reaction_decided, fails=always),
@@ -134,7 +142,9 @@ ROWS: Mapping[str, EventDisplay] = {
         lambda fact: Parts("The engine", f"took the tools away from {step_words(fact['step_id'])}", why=cut(fact["reason"])),
         "It answers with what it has.", "Message to the agent", follows=True,
     ),
-    "step_failed": EventDisplay("Step failed", "danger", "fail", 3, _step_failed, fails=always, follows=True),
+    "step_failed": EventDisplay(
+        "Step failed", "danger", "fail", 3, _step_failed, fails=lambda fact: not is_stopped(fact), follows=True
+    ),
     "review_opened": EventDisplay(
         "Review opened", "human", "ask", 3, _review_opened, content="Content shown",
         fails=lambda fact: fact.get("item") in ("failure", "compensation"), follows=True,

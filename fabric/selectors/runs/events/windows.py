@@ -252,7 +252,7 @@ class _Look:
 
 def searchable_text(event: EventRow) -> str:
     """Return the text that a filter's words are sought in: label and summary, in lower case."""
-    return f"{choose_label(event.kind)} {event.summary}".casefold()
+    return f"{choose_label(event.kind, event.fact)} {event.summary}".casefold()
 
 
 def event_row(agents: Mapping[str, str], stored: StoredEvent, *, reads: bool) -> EventRow:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fabric.core.mechanisms import ORDER
-from fabric.core.schema.limits import Unit, default_source, find_unit
+from fabric.core.schema.limits import Unit, find_unit
 from fabric.core.spec.policies.breakers import UNNAMED, Breaker
 from fabric.core.spec.policies.budgets import Budget
 from fabric.core.spec.policies.flow_policy import FlowPolicy, policy_limit
@@ -179,8 +179,6 @@ class Setting:
     unit: Unit | None
     """The unit of a number; None for a choice, a text or a list."""
     meaning: str
-    source: str
-    """The source of the default."""
     value: Any
     default: Any
     stages: tuple[str, ...] = ()
@@ -213,7 +211,6 @@ def list_settings(name: str, policy: FlowPolicy, run: Run) -> list[Setting]:
             title=fields[key].title or "",
             unit=find_unit(fields[key]),
             meaning=fields[key].description or "",
-            source=default_source(fields[key]),
             value=getattr(part, key),
             default=standard[key],
             stages=_list_stage_values(row.group, key, policy, run),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from fabric.core.budgets.grants import WORKSPACE
+from fabric.core.budgets.grants import FABRIC, PROVIDER_BUCKET, WORKSPACE
 from fabric.core.budgets.key_caps import KEY_DAY, KEY_MONTH
 from fabric.core.mechanisms import ORDER, budget, cost_velocity, find_state, loop_detector, retry_budget, run_caps
 from fabric.core.mechanisms import hop_limit as hops
@@ -48,6 +48,8 @@ def measure_budgets(run: Run, spec: FabricSpec, now: int) -> Iterator[Margin]:
 
 
 UNITS: tuple[CapUnit, ...] = ("usd_micros", "tokens")
+PROVIDER = "provider"
+"""Kind of the retry budget that all calls to an endpoint share."""
 
 
 def _spent_by(ledger: budget.State, unit: CapUnit) -> tuple[tuple[str, Mapping[str, int]], ...]:
@@ -91,21 +93,47 @@ class ProtectionRow(NamedTuple):
     """The fields of that group that set it; empty where all of them do."""
     nothing: str = ""
     title: str = ""
+    stops: str = ""
+    """What it stops, as the object of a sentence."""
 
 
-def list_margins(run: Run, spec: FabricSpec, now: int, fired: Mapping[str, Fired] | None = None) -> list[Margin]:
+def list_margins(
+    run: Run,
+    spec: FabricSpec,
+    now: int,
+    fired: Mapping[str, Fired] | None = None,
+    buckets: Mapping[str, float] | None = None,
+) -> list[Margin]:
     """Return all margins of a run, first those that tripped, then the nearest to their limit. ``fired``: the trips of
-    its story, by margin.
+    its story, by margin. ``buckets``: the retry tokens left in the budgets that runs share, by scope.
     """
-    fired = fired or {}
+    fired, levels = fired or {}, buckets or {}
     found = [
         replace(margin, row=name, fired=fired.get(margin.key))
         for name, row in MARGINS.items()
         if row.measure
         for margin in row.measure(run, spec, now)
     ]
+    found = [_find_lowest(one, spec, levels) if one.key == RETRIES else one for one in found]
     found += [made(name, fired[name]) for name, made in ONCE_TRIPPED.items() if name in fired]
     return sorted(found, key=rank_by_nearness)
+
+
+RETRIES = "retry.bucket"
+
+
+def _find_lowest(own: Margin, spec: FabricSpec, buckets: Mapping[str, float]) -> Margin:
+    """Return the margin of the retry budget with the least left: the run's own, or one that runs share."""
+    sizes = {FABRIC: spec.policy.retry.bucket, PROVIDER: PROVIDER_BUCKET}
+    found = [own]
+    for scope, left in buckets.items():
+        kind, _, name = scope.partition(":")
+        size = sizes.get(kind, 0)
+        if size:
+            where = "all runs of the fabric" if kind == FABRIC else f"all calls to {name}"
+            stops = "no call that fails is retried"
+            found.append(replace(own, observed=size - left, limit=size, where=where, at_limit=stops))
+    return max(found, key=lambda one: one.share)
 
 
 def rank_by_nearness(margin: Margin) -> tuple[bool, float, str]:
@@ -346,6 +374,7 @@ def _row_of(mechanism: ModuleType) -> ProtectionRow:
         tuple(field for _, _, field in groups if field),
         mechanism.UNCOUNTED,
         mechanism.TITLE,
+        mechanism.STOPS,
     )
 
 
@@ -357,18 +386,22 @@ MARGINS: Mapping[str, ProtectionRow] = {
         ("claims_without_progress",),
         nothing="counted by the workers that claim a run, not in its journal",
         title="Quarantine",
+        stops="a run that takes its worker down again and again",
     ),
-    "ladder": ProtectionRow(_replans, "limits", ("replans_per_stage",), title="Replans"),
-    "agent_loop": ProtectionRow(_corrections, "limits", ("corrections_per_step",), title="Corrections"),
+    "ladder": ProtectionRow(
+        _replans, "limits", ("replans_per_stage",), title="New plans", stops="a stage that is planned again and again"
+    ),
+    "agent_loop": ProtectionRow(
+        _corrections,
+        "limits",
+        ("corrections_per_step",),
+        title="Corrections",
+        stops="an agent whose answers stay unusable",
+    ),
 }
 """A row for every mechanism, for quarantine, and for the two counters that the engine keeps itself: replans and
 corrections.
 """
-
-
-def find_title(name: str) -> str:
-    """Return the title of a row of ``MARGINS``."""
-    return MARGINS[name].title
 
 
 def settings_group(name: str, policy: FlowPolicy, tier: Tier) -> BaseModel | None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fabric.core.events.envelope import Event
+from fabric.core.mechanisms import retry_budget
 from fabric.core.people.eligibility import asked_words, first_asked
+from fabric.core.values.branches import stopped_words
 from fabric.core.values.command_ids import read_epoch
 from fabric.core.values.cost import count_by_kind
 from fabric.core.values.flow import ANSWERED, Stage
@@ -14,6 +16,7 @@ from fabric.selectors.contents import fact_shown
 from fabric.selectors.runs.display import write_sentence
 from fabric.selectors.runs.story.parts import Bar, BarEnd, CallSums, Lane, Span, SpokenMessage, StageSpan, Tripped
 from fabric.selectors.runs.story.state import StoryState
+from fabric.selectors.runs.story.tries import Decided, shared_level, skip_of
 from fabric.selectors.runs.story.trips import Fired, margin_key
 
 Folds = Callable[[StoryState, Event, Any], None]
@@ -35,11 +38,6 @@ def _read_gate(gate: Any) -> bool | None:
 @_register("run_started")
 def _run_started(story: StoryState, event: Event, fact: Any) -> None:
     story.started_at = event.at
-
-
-@_register("ownership_taken")
-def _ownership_taken(story: StoryState, event: Event, fact: Any) -> None:
-    story.ownerships += 1
 
 
 @_register("stage_entered")
@@ -160,7 +158,7 @@ def _tell_handoff(story: StoryState, event: Event, fact: Any) -> None:
 
 @_register("call_issued")
 def _call_issued(story: StoryState, event: Event, fact: Any) -> None:
-    bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt)
+    bar = Bar(fact.call, fact.target, event.at, event.seq, fact.attempt, due=fact.deadline_at)
     story.open_bars[fact.command_id] = bar
     story.where[fact.command_id] = fact.step_id
     backoff = story.open_backoffs.pop(fact.command_id, None)
@@ -182,7 +180,7 @@ def _call_issued(story: StoryState, event: Event, fact: Any) -> None:
 
 @_register("child_spawned")
 def _child_spawned(story: StoryState, event: Event, fact: Any) -> None:
-    bar = Bar("child", "child run", event.at, event.seq, 1)
+    bar = Bar("child", "child run", event.at, event.seq, 1, due=fact.deadline_at)
     story.open_bars[fact.command_id] = bar
     story.where[fact.command_id] = fact.step_id
     tallies = [story.total]
@@ -251,13 +249,17 @@ def _end_lane(story: StoryState, step_id: str) -> None:
 def _attempt_failed(story: StoryState, event: Event, fact: Any) -> None:
     kinds = count_by_kind(fact.input_tokens, fact.output_tokens, fact.parts)
     story.failed_attempts += 1
+    story.tries.attempts[fact.command_id] = fact.attempt
     story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros, kinds)
+    story.total.unconfirmed += 0 if fact.billed else fact.charged_usd_micros
 
 
 @_register("attempt_interrupted")
 def _attempt_interrupted(story: StoryState, event: Event, fact: Any) -> None:
     story.failed_attempts += 1
+    story.tries.attempts[fact.command_id] = fact.attempt
     story.close(fact.command_id, "failed", fact.charged_tokens, fact.charged_usd_micros)
+    story.total.unconfirmed += fact.charged_usd_micros
 
 
 @_register("call_aborted")
@@ -266,12 +268,14 @@ def _call_aborted(story: StoryState, event: Event, fact: Any) -> None:
     if backoff is not None:
         backoff.end = min(event.at, backoff.end or event.at)
     story.close(fact.command_id, "let_go", fact.charged_tokens, fact.charged_usd_micros)
+    story.total.unconfirmed += fact.charged_usd_micros
     story.where.pop(fact.command_id, None)
 
 
 @_register("retry_scheduled")
 def _retry_scheduled(story: StoryState, event: Event, fact: Any) -> None:
     lane = story.lanes.get(story.where.get(fact.command_id, ""))
+    _note_buckets(story, fact)
     backoff = Span(event.at, fact.not_before, event.seq, f"attempt {fact.attempt}")
     story.open_backoffs[fact.command_id] = backoff
     if lane is not None:
@@ -281,10 +285,26 @@ def _retry_scheduled(story: StoryState, event: Event, fact: Any) -> None:
 @_register("node_retry_scheduled")
 def _node_retry_scheduled(story: StoryState, event: Event, fact: Any) -> None:
     lane = story.lanes.get(fact.step_id)
+    _note_buckets(story, fact)
     backoff = Span(event.at, fact.not_before, event.seq, f"attempt {fact.attempt} of {fact.attempts}")
     story.open_backoffs[fact.step_id] = backoff
     if lane is not None:
         lane.backoffs.append(backoff)
+
+
+def _note_buckets(story: StoryState, fact: Any) -> None:
+    story.tries.buckets |= {one.bucket: one.level / retry_budget.UNITS for one in fact.buckets}
+
+
+@_register("rung_skipped")
+def _rung_skipped(story: StoryState, event: Event, fact: Any) -> None:
+    story.tries.skipped.append(skip_of(fact))
+    if fact.trip is not None and fact.trip.mechanism == retry_budget.NAME:
+        key = margin_key(fact.trip)
+        before = story.tripped.get(key)
+        story.tripped[key] = Fired(1 if before is None else before.times + 1, fact.trip, fact.reaction)
+    if level := shared_level(fact.trip):
+        story.tries.buckets[level[0]] = level[1]
 
 
 @_register("step_failed")
@@ -294,7 +314,8 @@ def _step_failed(story: StoryState, event: Event, fact: Any) -> None:
     if backoff is not None:
         backoff.end = min(event.at, backoff.end or event.at)
     if lane is not None:
-        lane.end, lane.state = event.at, "failed"
+        lane.stopped = stopped_words(fact.cause, fact.message)
+        lane.end, lane.state = event.at, "stopped" if lane.stopped else "failed"
 
 
 @_register("reaction_decided")
@@ -308,6 +329,10 @@ def _reaction_decided(story: StoryState, event: Event, fact: Any) -> None:
     cycle = tuple(str(one) for one in fact.cause.evidence.details.get("cycle", ()))
     sentence = write_sentence(fact.kind, fact_shown(event))
     cause = fact.cause
+    attempts, waited = story.tries.attempts.get(fact.command_id, 0), _waited_us(story, fact.command_id)
+    decided = Decided(event.seq, cause.cause, cause.message, attempts, waited, tuple(story.tries.skipped))
+    story.tries.decisions.append(decided)
+    story.tries.skipped.clear()
     trip = Tripped(event.at, event.seq, cause.mechanism, fact.reaction, cause.message, sentence, cause.cause, cycle)
     lane = story.lanes.get(fact.step_id or fact.command_id.rpartition(".t")[0])
     if lane is not None:
@@ -317,6 +342,15 @@ def _reaction_decided(story: StoryState, event: Event, fact: Any) -> None:
         stage = name.partition(".")[0] if kind in ("stage", "step", "call") else ""
         known = stage if stage in tuple(Stage) else (story.stages[-1].stage if story.stages else Stage.PLAN)
         story.stage_trips.setdefault(known, []).append(trip)
+
+
+def _waited_us(story: StoryState, command_id: str) -> int:
+    lane = story.lanes.get(command_id.rpartition(".t")[0])
+    if lane is None or story.tries.attempts.get(command_id, 0) < 2:
+        return 0
+    begun = next((bar.start for bar in reversed(lane.bars) if bar.attempt == 1), lane.start)
+    ended = (min(one.end or story.at, story.at) - one.start for one in lane.backoffs if one.start >= begun)
+    return sum(max(0, took) for took in ended)
 
 
 @_register("review_opened")

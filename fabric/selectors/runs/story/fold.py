@@ -8,6 +8,8 @@ money is micro-dollars.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fabric.core.events.envelope import Event, UnknownEvent, from_row
 from fabric.core.evolve import evolve
 from fabric.core.people.actor import Actor
@@ -26,9 +28,15 @@ ROWS_A_READ = 2_000
 class RunStory(StoryState):
     """A story that takes in the events of its journal, one after another."""
 
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.kinds: Counter[str] = Counter()
+        """Number of events by kind."""
+
     def add(self, event: Event) -> None:
         """Folds one event; the journal's next."""
         self.seq, self.at = event.seq, event.at
+        self.kinds[event.fact.kind] += 1
         while self.recent and self.recent[0][0] < event.at - RATE_WINDOW_US:
             self.recent.popleft()
         if self.run is not None:

@@ -25,6 +25,8 @@ class Bar:
     became: BarEnd = "open"
     cost_usd_micros: int = 0
     tokens: int = 0
+    due: int = 0
+    """Deadline of the attempt; 0: unknown."""
     instead_of: str = ""
     """The model that the attempt before went to, where it was another one."""
 
@@ -86,6 +88,8 @@ class CallSums:
     """Child runs that were spawned; their calls are in their own journals."""
     tokens: int = 0
     cost_usd_micros: int = 0
+    unconfirmed: int = 0
+    """The part of its cost that was charged at its maximum, since the bill is not known; micro-dollars."""
     tools: Counter[str] = field(default_factory=Counter)
     """The part of its cost that calls of tools came to, micro-dollars by tool."""
     kinds: Counter[str] = field(default_factory=Counter)
@@ -139,7 +143,9 @@ class Lane:
     agent: str
     start: int
     end: int | None = None
-    state: Literal["active", "waiting", "done", "failed", "void"] = "active"
+    state: Literal["active", "waiting", "done", "failed", "stopped", "void"] = "active"
+    stopped: str = ""
+    """Why it was stopped although it did not fail."""
     bars: list[Bar] = field(default_factory=list)
     backoffs: list[Span] = field(default_factory=list)
     waits: list[Span] = field(default_factory=list)

@@ -19,6 +19,7 @@ from fabric.selectors.runs.story.parts import (
     StageSpan,
     Tripped,
 )
+from fabric.selectors.runs.story.tries import Tries
 from fabric.selectors.runs.story.trips import Fired
 
 RATE_WINDOW_US = 60 * US
@@ -59,6 +60,7 @@ class StoryState:
         """Number of times that each mechanism fired."""
         self.tripped: dict[str, Fired] = {}
         """The limits that tripped, by the name of their margin."""
+        self.tries = Tries()
         self.by_stage: dict[str, CallSums] = {}
         self.by_agent: dict[str, CallSums] = {}
         self.by_model: dict[str, CallSums] = {}
@@ -68,7 +70,6 @@ class StoryState:
         """``(instant, spent so far)`` whenever money was spent."""
         self.recent: deque[tuple[int, int]] = deque()
         """Spending of the last minute: ``(instant, amount)``."""
-        self.ownerships = 0
         self.busy: tuple[int, list[tuple[int, int]]] = (-1, [])
         """The seq that it belongs to, and the result of ``figures.busy``."""
         self.made: dict[str, tuple[object, str]] = {}
@@ -102,6 +103,11 @@ class StoryState:
     def waiting_since(self) -> int | None:
         """When the oldest open review was put. None: no review is open."""
         return min((wait.start for wait in self.open_waits.values()), default=None)
+
+    @property
+    def answers_until(self) -> int:
+        """The last deadline of the calls that are out. 0: none is out, or the run ended."""
+        return 0 if self.ended_at is not None else max((bar.due for bar in self.open_bars.values()), default=0)
 
     def rate_usd_micros_per_min(self) -> int:
         """Return the spend rate over the minute before the last event. A younger run counts at least ten seconds."""

@@ -130,6 +130,17 @@ def _too_fast(record: TripRecord) -> str:
     return f"{spent} in {seen.window or 'all'}, {most} allowed{rest}"
 
 
+def _retries(record: TripRecord) -> str:
+    return "retry.stage_retries" if record.evidence.unit == "retries" else "retry.bucket"
+
+
+def _no_retry(record: TripRecord) -> str:
+    if record.evidence.unit == "retries":
+        return "the stage had made all its retries"
+    shared = record.evidence.details.get("bucket")
+    return "no retry was left in the budget that runs share" if shared else "no retry token was left"
+
+
 def _deadline(record: TripRecord) -> str:
     if record.cause is Cause.DEADLINE_NEAR:
         return "deadlines.stage_s" if _scope(record) == "stage" else "deadlines.run_s"
@@ -194,7 +205,7 @@ TRIPS: Mapping[str, tuple[Callable[[TripRecord], str], Callable[[TripRecord], st
         lambda record: COUNTED.get(record.evidence.unit, "") if record.evidence.scope == "run" else "",
         _too_many,
     ),
-    "retry_budget": (lambda record: "retry.bucket", lambda record: "no retry token was left"),
+    "retry_budget": (_retries, _no_retry),
     "loop_detector": (_loop, _describe_loop),
     "deadlock_monitor": (_deadlock, _round),
     "progress": (lambda record: "progress.agent_turns", _no_progress),

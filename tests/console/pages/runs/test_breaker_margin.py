@@ -80,7 +80,7 @@ def test_it_stands_with_the_circuit_breaker_among_the_protections(browser, journ
     run_id = journaled(fanned_out())
     tell(provider(), s0=1)
     tab = shown(browser, run_id, "?part=protections")
-    mine = tab.partition('id="h-p-circuit_breaker"')[2].partition("</section>")[0]
+    mine = tab.partition('id="p-circuit_breaker"')[2].partition('id="set-circuit_breaker"')[0]
     assert f">{SHARED_BREAKER}</a></span>" in mine
     assert "1<small> / 3</small>" in mine
 

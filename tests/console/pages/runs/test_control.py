@@ -14,6 +14,7 @@ from fabric.selectors.runs.lookup import run_get
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.control import run_pause
 from fabric.services.runs.start import run_start
+from tests.console.pages.runs.journals import tight
 from tests.fabric.services.world import HeardNudge, ran, sample
 
 
@@ -150,3 +151,60 @@ def test_an_event_that_cannot_be_forked_has_a_page_that_says_why(browser, origin
 def test_an_event_offers_the_fork(browser, origin):
     page = browser.get(f"/runs/{origin.id}/events/3").content.decode()
     assert f'href="/runs/{origin.id}/fork/3"' in page
+
+
+HALF = """\
+name: half
+title: Half
+description: One of its two workers is refused.
+models:
+  - {name: quick, provider: scripted, price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}}
+  - {name: shut, provider: scripted, options: {delay_s: 0.3, fail: {cause: auth, times: 99, status: 401}}, price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}}
+agents:
+  - {name: reader, model: quick, instructions: Read.}
+  - {name: checker, model: shut, instructions: Check.}
+topology:
+  workers: [reader, checker]
+  plan: {goal: Read., briefs: [{agent: reader, title: Read, instructions: Read it.}, {agent: checker, title: Check, instructions: Check it.}], exit_criteria: [Read.]}
+policy: {budget: {run_usd_micros: 1000000}}
+reviewers: [owner]
+"""
+
+
+@pytest.fixture
+def half(actor):
+    """A run of which one branch came back, and the other failed."""
+    run = ran(actor, fabric_publish(actor=actor, source=HALF).name)
+    assert run.state is RunState.FAILED
+    return run
+
+
+def test_a_failed_run_is_tried_again_from_where_it_failed(browser, half):
+    page = tight(browser.get(f"/runs/{half.id}").content.decode())
+    link = rf'href="/runs/{half.id}/fork/{half.last_seq}" data-press="try-again"[^>]*>.*?Try again from fan-out…</a>'
+    assert re.search(link, page)
+    offered = browser.get(f"/runs/{half.id}/fork/{half.last_seq}").content.decode()
+    again = browser.post(
+        f"/runs/{half.id}/fork/{half.last_seq}", {"what": "", "value": "", "start_key": start_key(offered)}
+    )
+    assert re.fullmatch(r"/runs/[0-9a-f-]{36}", again.headers["Location"])
+    assert "Try again from" not in browser.get(again.headers["Location"]).content.decode()
+
+
+def test_stages_to_start_from_say_what_they_keep_and_what_that_saves(browser, half):
+    page = tight(browser.get(f"/runs/{half.id}/fork/{half.last_seq}").content.decode())
+    choices = re.findall(
+        r'<a href="/runs/[^/]+/fork/(\d+)"( aria-current="true")?><b>([^<]+)</b><span class="sec">([^<]+)</span><span class="muted">(?:saves (\$[\d.]+))?',
+        page,
+    )
+    assert [(bool(here), stage, kept) for _, here, stage, kept, _ in choices] == [
+        (True, "fan-out", "keeps plan, 1 finished branch"),
+        (False, "fan-out", "keeps plan"),
+        (False, "plan", "keeps nothing"),
+    ]
+    assert choices[0][4] > "$0.0000"
+    assert [saved for *_, saved in choices[1:]] == ["", ""]  # The plan is fixed: it cost nothing.
+    for seq, _, stage, kept, _ in choices:
+        other = browser.get(f"/runs/{half.id}/fork/{seq}").content.decode()
+        assert f"Run again: {stage} and what follows." in other
+        assert ("Reused: plan" in other) == ("plan" in kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +15,7 @@ from fabric.core.events import InputIgnored
 from fabric.core.events.envelope import KINDS, split_row
 from fabric.models import Event, Run
 from fabric.selectors.runs.export import bundle as event_export
+from fabric.selectors.runs.lookup import run_events
 from tests.console.pages.runs.journals import every_kind, journal, tight
 from tests.fabric.services.world import ran
 from tests.servers.unguarded import unguarded
@@ -209,3 +211,33 @@ class TestFile:
         answer = browser.get(f"/runs/{many}/events.ndjson?form=pdf")
         assert answer.status_code == 422
         assert b"journal, readable" in answer.content
+
+
+def test_the_filter_has_the_kinds_of_this_run_with_their_numbers(browser, actor, small):
+    run = ran(actor, small)
+    page = browser.get(f"/runs/{run.id}").content.decode()
+    options = dict(
+        re.findall(
+            r'<option value="(\w+)"[^>]*>([^<]+)</option>', page.partition('name="kind"')[2].partition("</select>")[0]
+        )
+    )
+    there = Counter(event.kind for event in run_events(actor, run.id))
+    assert set(options) == set(there)
+    assert options["call_issued"].endswith(f"({there['call_issued']})")
+    asked = browser.get(f"/runs/{run.id}?kind=review_opened").content.decode()
+    assert '<option value="review_opened" selected>Review opened (0)</option>' in asked
+
+
+def test_a_call_and_its_answer_are_one_panel(browser, actor, small):
+    """Prompt, answer and use stand together, whichever of the two events is picked."""
+    run = ran(actor, small)
+    events = run_events(actor, run.id)
+    issued = next(event for event in events if event.kind == "call_issued")
+    answered = next(event for event in events if event.kind == "model_answered")
+    for seq, other in ((issued.seq, answered.seq), (answered.seq, issued.seq)):
+        page = browser.get(f"/runs/{run.id}/events/{seq}", headers={"HX-Request": "true"}).content.decode()
+        heads = re.findall(r"<h3>(\w+)", page)
+        assert {"Prompt", "Output", "Used"} <= set(heads), heads
+        assert f"/runs/{run.id}/events/{other}" in page.partition("<h3>Used")[2].partition("</section>")[0]
+        assert page.count("<dt>cost</dt>") == 1
+        assert re.search(r"<dt>tokens</dt>\s*<dd><span class=\"wrap\">[\d,]+ in, [\d,]+ out", page)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from fabric.core import events as ev
 from fabric.core.values.flow import RunState, Stage
+from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
+from fabric.models import Event as EventRow
 from fabric.models import Run
 from tests.console.pages.runs.journals import tight
 from tests.console.pages.runs.test_page import WORKER, fanned_out, shown
@@ -31,7 +34,7 @@ def test_what_child_runs_cost_is_in_every_table_of_their_parent(browser, journal
     assert '<rect class="g-child"' in page
     assert "</svg>child run</li>" in page
     cost = tight(shown(browser, run_id, "?view=cost"))
-    line = '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.0005</td><td class="num">83&nbsp;%</td>'
+    line = '<td class="num">1 child run</td><td class="num">33</td><td class="num">$0.000500</td><td class="num">83&nbsp;%</td>'
     for name in ("fan-out", "reader", "child runs"):
         assert f'<th scope="row">{name}</th>{line}' in cost
 
@@ -90,3 +93,38 @@ def everywhere(browser, away, at_work):
     assert "Waiting for the provider" not in browser.get(f"/search?q={at_work[-12:]}").content.decode()
     Run.objects.filter(id=away).update(parent_run_id=at_work)
     assert "Waiting for the provider" in shown(browser, at_work)
+
+
+def refused_retry():
+    """A call failed, and the retry budget that runs share was empty."""
+    seen = Evidence(10, 0, "retry tokens", "fabric", details={"bucket": "fabric:1", "asked_at": 1})
+    trip = ev.TripRecord(
+        mechanism="retry_budget", cause=Cause.RETRY_BUDGET_EMPTY, message="the fabric's retry budget is empty", evidence=seen
+    )  # fmt: skip
+    skipped = ev.RungSkipped(
+        failure_type=FailureType.PROVIDER, tier=Tier.INTERACTIVE, rung=0, reaction="retry", reason="x", trip=trip
+    )
+    teller = fanned_out().ask(WORKER, 1, "reader").fail(WORKER, 1).tell(skipped)
+    teller.react("surface", "provider", step=WORKER, command=f"{WORKER}.t1")
+    return teller.tell(ev.RunEnded(state=RunState.FAILED, reason="reader: provider said no", reaction="surface"))
+
+
+def test_a_failed_run_says_what_was_tried_and_what_was_not(browser, journaled):
+    run_id = journaled(refused_retry())
+    head = shown(browser, run_id).partition('id="panel-ask"')[0]
+    assert "Tried once. Not retried: the retry budget that runs of small share is empty." in head
+    seq = EventRow.objects.get(run_id=run_id, kind="reaction_decided").seq
+    assert f'href="/runs/{run_id}/events/{seq}">See the decision' in head
+    assert "q=fabric%3Asmall+why%3A%22reader%3A+provider+said+no%22" in head
+    found = browser.get("/runs", {"q": 'fabric:small why:"reader: provider said no"'}).content.decode()
+    assert run_id in found
+
+
+def test_the_retry_margin_is_that_of_the_lowest_budget(browser, journaled):
+    head = shown(browser, journaled(refused_retry())).partition('id="panel-ask"')[0]
+    margin = re.search(r"<span>Retry budget</span><b>.*?</dd>", head)
+    assert margin
+    assert "it stands at 0 of 10 left" in margin[0]
+    assert "all runs of the fabric: no retry was left in the budget that runs share" in margin[0]
+    own = shown(browser, journaled(fanned_out().ask(WORKER, 1, "reader")))
+    assert "10<small> of 10 left</small>" in own

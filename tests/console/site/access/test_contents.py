@@ -174,6 +174,7 @@ SHOWN: Mapping[str, str] = {
     "reviews-history": "sentence title",
     "run": "document message outcome request sentence title words",
     "run-cancel": "title",
+    "run-compare": "outcome sentence title",
     "run-context": "title",
     "run-event": "answer arguments message outcome prompt request result sentence",
     "run-fork": "answer outcome request title",

@@ -14,6 +14,7 @@ from fabric.core.events import LateResultIgnored, RungSkipped, ToolAnswered
 from fabric.core.events.envelope import KINDS
 from fabric.core.events.parts import TripRecord
 from fabric.core.spec.policies.decision_table import Reaction
+from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 from fabric.models import Event
 from fabric.runtime.ports.journal import Document
@@ -21,6 +22,8 @@ from fabric.selectors.runs.events import moments
 from fabric.selectors.stored_events import read_events
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.console.pages.runs.journals import Acting, every_kind, hostile, journal, tight
+from tests.console.pages.runs.test_page import WORKER
+from tests.fabric.selectors.journals import Teller
 from tests.fabric.services.world import DOUBTFUL, SMALL, SPARED, ran
 from tests.servers.unguarded import unguarded
 
@@ -144,7 +147,7 @@ class TestCalls:
     def test_the_prompt_is_rendered_again_message_by_message(self, look, actor, small):
         run = ran(actor, small)
         page = look(run.id, seq_of(run.id, "call_issued"))
-        assert sections(page)[:3] == ["Prompt", "Tools offered", "Result of the call"]
+        assert sections(page)[:4] == ["Prompt", "Tools offered", "Output", "Used"]
         assert "You are planner. Plan." in page
         assert "Divide the request into at most" in page
 
@@ -389,3 +392,18 @@ class TestTrees:
             Event.objects.filter(run_id=run_id, seq=2).update(payload=b"[" * 100_000)
         assert browser.get(f"/runs/{run_id}/events/1/json?path=/a").status_code == 404
         assert "cannot be read as JSON" in look(run_id, 2)
+
+
+def test_a_decision_shows_the_attempts_that_led_to_it(browser, journaled):
+    other = "fan_out.1.e0.r0"
+    teller = Teller().start().planned().enter(Stage.FAN_OUT, "reader", "reader")
+    teller.ask(WORKER, 1, "reader").wait(1).fail(WORKER, 1).back_off(WORKER, 1, 5).wait(5)
+    teller.ask(other, 1, "reader").answer(other, 1).ask(WORKER, 1, "reader", attempt=2).fail(WORKER, 1, attempt=2)
+    teller.react("surface", "provider", step=WORKER, command=f"{WORKER}.t1")
+    run_id = journaled(teller.end(RunState.FAILED))
+    page = tight(browser.get(f"/runs/{run_id}/events/{len(teller.events) - 1}").content.decode())
+    led = re.search(r"<h3>What led to it</h3>(.*?)</section>", page)
+    assert led
+    assert re.findall(r"<dt>([^<]+)</dt>", led[1]) == ["Attempt failed", "Retry", "Attempt failed"]
+    assert "Attempt 2 failed (429)" in led[1]
+    assert "scheduled attempt 2 in 5.0 s" in led[1]

@@ -6,7 +6,17 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from console.pages.runs.inspector.fields import EXPIRY, FIELDS, FORMS, RULED_OUT, SECTIONS, UNITS, VERDICTS, candidates
+from console.pages.runs.inspector.fields import (
+    EXPIRY,
+    FIELDS,
+    FORMS,
+    RULED_OUT,
+    SECTIONS,
+    UNITS,
+    VERDICTS,
+    candidates,
+    evidence,
+)
 from fabric.core.events import Candidate, ModelAnswered, ReviewOpened
 from fabric.core.events.envelope import KINDS, fact_class
 
@@ -32,6 +42,30 @@ def test_each_model_says_what_the_call_may_cost_and_why_it_does_not_take_it():
         ("spare", "$0.0009", "more than is left"),
         ("third", "$0.000050", "takes the call"),
     ]
+
+
+def tripped(unit="", observed=None, limit=None, **details):
+    seen = {"unit": unit, "observed": observed, "limit": limit, "scope": "run", "window": "", "details": details}
+    trip = {"mechanism": "circuit_breaker", "cause": "breaker_open", "message": "it is open", "evidence": seen}
+    return [(row.name, row.value, row.as_) for row in evidence(trip, "Evidence").body["rows"]]
+
+
+def test_evidence_has_instants_durations_and_money_in_words():
+    rows = tripped(changed_at=1_795_820_930_411_746, retry_after_ms=592_651, state="half_open", probe=True)
+    assert ("changed at", 1_795_820_930_411_746, "at") in rows
+    assert ("retry after", 592_651_000, "us") in rows
+    assert {("state", "half open", "text"), ("probe", "yes", "text")} <= set(rows)
+    money = tripped("usd_micros", 1_502_961, 900_000, worst_case=40_000, generation=3)
+    assert [row for row in money if row[2] == "usd"] == [
+        ("observed", 1_502_961, "usd"), ("limit", 900_000, "usd"), ("worst case", 40_000, "usd"),
+    ]  # fmt: skip
+    assert ("generation", "3", "text") in money
+    assert ("observed", 2_500_000, "us") in tripped("s", 2.5, 5)
+
+
+def test_a_detail_that_repeats_the_trip_is_shown_once():
+    assert [row[0] for row in tripped(cause="breaker open")].count("cause") == 1
+    assert ("cause reported", "rate limit", "text") in tripped(cause="rate limit")
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from itertools import pairwise
 import pytest
 
 from console.pages.runs.timeline.axis import LEFT, PLEAT, RIGHT, Axis, build_axis, clock
-from console.pages.runs.timeline.lanes import GOES_ON, KEPT, ROWS_MAX, timeline
+from console.pages.runs.timeline.lanes import GOES_ON, KEPT, OUT, ROWS_MAX, timeline
 from console.pages.runs.timeline.shapes import BARS_MAX
 from console.topologies.runs import topology
 from fabric.core import events as ev
 from fabric.core.schema.topology import SupervisorTopology
+from fabric.core.values.branches import UNMET
 from fabric.core.values.flow import RunState, Stage, StageOutcome
+from fabric.core.values.taxonomy import Cause
 from fabric.core.values.units import US
 from fabric.selectors.runs.story.fold import RunStory
 from tests.fabric.selectors.journals import REFUSED, T0, Teller
@@ -131,7 +133,7 @@ def test_a_row_for_each_branch_and_round_and_epoch():
     teller.planned(1).working(1, 1, epoch=1)
     picture = drawn(teller)
     assert [(one.name, one.note) for one in picture.rows if one.css == "worker"] == [
-        ("reader 1", ""), ("reader 2", ""), ("reader 1", "e2"),
+        ("reader 1", ""), ("reader 2", ""), ("reader 1", "plan 2"),
     ]  # fmt: skip
     assert 'class="gate fail"' in row(picture, "fan-in").svg
     assert picture.head.count('class="g-epoch"') == 1
@@ -189,7 +191,7 @@ def test_a_wait_for_a_person_is_hatched_and_folded():
 
 def test_what_goes_on_reaches_to_the_edge():
     going = (
-        Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(9).put_to("owner", Stage.FAN_OUT)
+        Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(40).put_to("owner", Stage.FAN_OUT)
     )
     picture = drawn(going)
     assert f'x1="{GOES_ON:.2f}%"' in picture.head
@@ -197,6 +199,38 @@ def test_what_goes_on_reaches_to_the_edge():
     assert bar
     assert float(bar[1]) + float(bar[2]) == pytest.approx(RIGHT, abs=0.02)
     assert "waits for owner" in row(picture, "fan-out").svg
+
+
+def test_a_call_that_is_out_has_the_time_until_its_deadline_ahead():
+    """The journal says nothing until it answers: the page's script fills what is dashed, by the server's instants."""
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader").ask(WORKER, 1, "reader").wait(6)
+    picture = drawn(teller.tell(ev.OwnershipTaken(fence=2, incarnation="w")))
+    svg = row(picture, "reader 1").svg
+    assert "waits for script, 30 s at most</text>" in svg
+    due = (T0 + 30 * US) // 1_000
+    assert f'data-start="{T0 // 1_000}" data-due="{due}"' in svg
+    solid, dashed = (re.search(rf'class="{css}" x="([\d.]+)%" width="([\d.]+)%"', svg) for css in ("g-model", "g-out"))
+    assert solid
+    assert dashed
+    assert float(solid[1]) + float(solid[2]) == pytest.approx(OUT, abs=0.02)
+    assert float(dashed[1]) + float(dashed[2]) == pytest.approx(RIGHT, abs=0.02)
+    assert (
+        f'data-left="{OUT:g}" data-right="{RIGHT:g}" data-from="{T0 // 1_000 + 6_000}" data-until="{due}"'
+        in picture.head
+    )
+    answered = drawn(teller.answer(WORKER, 1))
+    assert "data-until" not in answered.head
+    assert "g-out" not in row(answered, "reader 1").svg
+
+
+def test_a_branch_that_was_stopped_for_its_sister_did_not_fail():
+    teller = Teller().start().enter(Stage.FAN_OUT, "reader", "reader").ask("fan_out.1.e0.r0", 1, "reader").wait(1)
+    failed = ev.StepFailed(step_id="fan_out.0.e0.r0", cause=Cause.AUTH, message="the key was refused")
+    stopped = ev.StepFailed(step_id="fan_out.1.e0.r0", cause=Cause.PARTIAL_FAN_IN, message=UNMET)
+    picture = drawn(teller.tell(failed, stopped))
+    assert "failed after" in row(picture, "reader 1").told
+    assert row(picture, "reader 2").told.endswith("stopped after 1.0 s: its sister failed")
+    assert ">stopped: its sister failed</text>" in row(picture, "reader 2").svg
 
 
 def test_however_much_there_was_the_picture_stays_small():

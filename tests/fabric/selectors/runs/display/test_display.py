@@ -19,17 +19,19 @@ from fabric.core.events import (
     RunEnded,
     StageEntered,
     StageLeft,
+    StepFailed,
     TripRecord,
 )
 from fabric.core.events.envelope import KINDS, Event, fact_class, fact_json
 from fabric.core.events.parts import Check
 from fabric.core.spec.policies.decision_table import Reaction
+from fabric.core.values.branches import STOPPED
 from fabric.core.values.flow import RunState, Stage, StageOutcome
 from fabric.core.values.frozen import replace
 from fabric.core.values.spending import UsualRate
 from fabric.core.values.taxonomy import Cause, ErrorClass, Evidence, FailureType, Tier
 from fabric.core.values.words import clock, dollars, duration, instant, words
-from fabric.selectors.runs.display import EVENT_DISPLAY, choose_label, choose_tone, write_sentence
+from fabric.selectors.runs.display import EVENT_DISPLAY, choose_label, choose_tone, is_failure, write_sentence
 from fabric.selectors.runs.display.decisions import DECIDED_AS, WAITS
 
 TONES = {"neutral", "ok", "warn", "danger", "info", "human"}
@@ -155,6 +157,18 @@ def test_a_retry_has_its_wait_and_where_that_came_from():
         command_id="c", attempt=2, not_before=0, delay_s=1.4, source="retry_after", tokens_left=8_000
     )
     assert said(retry) == "The engine scheduled attempt 2 in 1.4 s (8.0 retries left): the provider asked for the wait"
+
+
+@pytest.mark.parametrize("why", sorted(STOPPED))
+def test_a_step_that_was_stopped_for_others_is_no_failure(why):
+    stopped = StepFailed(step_id="fan_out.1.e0.r0", cause=Cause.PARTIAL_FAN_IN, message=why)
+    told = fact_json(Event(1, 0, stopped))
+    assert said(stopped) == f"Fan-out 2 was stopped: {STOPPED[why]}"
+    assert (choose_label("step_failed", told), choose_tone("step_failed", told)) == ("Step stopped", "neutral")
+    assert not is_failure("step_failed", told)
+    own = fact_json(Event(1, 0, replace(stopped, message=f"the key was refused; {why}")))
+    assert (choose_label("step_failed", own), choose_tone("step_failed", own)) == ("Step failed", "danger")
+    assert is_failure("step_failed", own)
 
 
 def test_a_failed_attempt_has_its_status():

@@ -19,7 +19,7 @@ from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.spending import UsualRate
 from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 from fabric.selectors.runs.margins.protections import list_settings
-from fabric.selectors.runs.margins.table import MARGINS, find_title, list_margins, settings_group, spend_rate
+from fabric.selectors.runs.margins.table import MARGINS, list_margins, settings_group, spend_rate
 from fabric.selectors.runs.margins.watches import STREAKS
 from fabric.selectors.runs.story.fold import RunStory
 from tests.fabric.core.fabrics import spec
@@ -52,7 +52,7 @@ def begun() -> Teller:
 def test_every_mechanism_has_a_row_that_measures_or_says_why_not():
     assert {module.NAME for module in ORDER} <= set(MARGINS)
     assert all((row.measure is None) == bool(row.nothing) for row in MARGINS.values())
-    assert all(find_title(name) for name in MARGINS)
+    assert all(row.title and row.stops for row in MARGINS.values())
 
 
 def test_a_margin_to_a_limit_has_the_words_of_its_field():
@@ -271,7 +271,6 @@ def test_a_wait_that_the_fabric_leaves_to_the_tier_is_told_by_the_tier():
         story.add(event)
     due = next(one for one in list_settings("escalation", POLICY, story.run) if one.name == "due_s")
     assert (due.value, due.by_tier, due.own) == (300.0, True, False)
-    assert "None" not in due.source
     assert (due.title, due.unit) == ("Answer within", Unit.SECONDS)
     chosen = FlowPolicy(budget=POLICY.budget, humans=Humans(due_s=7))
     due = next(one for one in list_settings("escalation", chosen, story.run) if one.name == "due_s")
@@ -333,7 +332,6 @@ def test_settings_say_what_the_fabric_changed():
         "budget": ["run_usd_micros"],
         "retry_budget": ["bucket"],
     }
-    assert all(one.source for name in MARGINS for one in list_settings(name, policy, story.run))
 
 
 def test_the_spend_rate_is_measured_against_what_is_configured_or_usual():
