@@ -41,6 +41,8 @@ _PROBLEM: JSON = {
                 "properties": {
                     "path": {"type": "string", "description": "Where: documents.0.name, limit; empty for the whole."},
                     "message": {"type": "string", "description": "One sentence."},
+                    "start": {"type": "integer", "description": "Where in a query it begins, from 0."},
+                    "end": {"type": "integer", "description": "Position after it."},
                 },
             },
         },

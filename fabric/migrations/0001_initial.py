@@ -315,6 +315,11 @@ class Migration(migrations.Migration):
                 ('reason', models.TextField(blank=True, default='')),
                 ('recovered', models.BooleanField(default=False)),
                 ('truncated', models.BooleanField(default=False)),
+                ('cause', models.TextField(blank=True, db_default='', default='')),
+                ('failure', models.TextField(blank=True, db_default='', default='')),
+                ('fired', models.TextField(blank=True, db_default='', default='')),
+                ('took_us', models.GeneratedField(db_persist=True, expression=django.db.models.expressions.CombinedExpression(models.F('ended_at'), '-', models.F('created_at')), output_field=models.BigIntegerField(null=True))),
+                ('final_cost_usd_micros', models.GeneratedField(db_persist=True, expression=models.Case(models.When(ended_at__isnull=False, then=models.F('cost_usd_micros'))), output_field=models.BigIntegerField(null=True))),
                 ('started_at', models.BigIntegerField(blank=True, null=True)),
                 ('ended_at', models.BigIntegerField(blank=True, null=True)),
                 ('deadline_at', models.BigIntegerField()),
@@ -873,6 +878,18 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('ended_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('ended_at__isnull', False)), name='run_ended'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('took_us'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('took_us__isnull', False)), name='run_took'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('final_cost_usd_micros'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('final_cost_usd_micros__isnull', False)), name='run_cost'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('state__in', ['aborted', 'cancelled', 'completed', 'failed', 'stopped']), _negated=True), name='run_live'),
         ),
         migrations.AddIndex(
@@ -881,7 +898,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(models.F('workspace'), models.OrderBy(models.F('ended_at'), descending=True), models.F('state'), condition=models.Q(('state__in', ['aborted', 'cancelled', 'failed', 'stopped'])), name='run_bad_ended'),
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('ended_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('state__in', ['aborted', 'cancelled', 'failed', 'stopped'])), name='run_bad_ended'),
         ),
         migrations.AddIndex(
             model_name='run',
@@ -889,7 +906,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(condition=models.Q(('state', 'completed')), fields=['workspace', 'ended_at'], name='run_completed'),
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), models.F('cause'), models.F('failure'), condition=models.Q(('cause', ''), ('fired', ''), _negated=True), name='run_troubled'),
         ),
         migrations.AddIndex(
             model_name='run',

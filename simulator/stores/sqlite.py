@@ -41,7 +41,8 @@ _ROWS = """
 SELECT at, seq, kind, version, header, payload, payload_hash, hash FROM fabric_event WHERE run_id = ? ORDER BY seq
 """
 _COLUMNS = """
-SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, started_at, ended_at, deadline_at
+SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, cause, failure, fired,
+  started_at, ended_at, deadline_at
 FROM fabric_run WHERE id = ?
 """
 _LEDGER = f"SELECT {MEMORY_COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
@@ -152,9 +153,10 @@ class SqliteWorldStore(SqliteStore):
 
     def columns(self, run_id: str) -> RunColumns:
         """See ``WorldStore``."""
-        ((state, stage, epoch, cost, tokens, reason, recovered, truncated, started, ended, deadline),) = self._read(
-            _COLUMNS, (run_id,)
+        ((state, stage, epoch, cost, tokens, reason, recovered, truncated, *trouble, started, ended, deadline),) = (
+            self._read(_COLUMNS, (run_id,))
         )
+        cause, failure, fired = trouble
         return RunColumns(
             state=RunState(state),
             stage=stage,
@@ -164,6 +166,9 @@ class SqliteWorldStore(SqliteStore):
             reason=reason,
             recovered=bool(recovered),
             truncated=bool(truncated),
+            cause=cause,
+            failure=failure,
+            fired=fired,
             started_at=started,
             ended_at=ended,
             deadline_at=deadline,

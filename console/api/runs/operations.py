@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -19,10 +20,16 @@ from console.site.access.callers import find_actor
 from console.site.errors.problems import FieldError, Problem
 from fabric.adapters.documents.attachments import BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, read_all
 from fabric.composition import engine as wiring
+from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.ports.journal import Document
+from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.runs.lookup import WaitsFor, runs_list
+from fabric.selectors.runs.query.grammar import CHARS_MAX, parse
+from fabric.selectors.runs.query.grammar import Problem as Mistake
+from fabric.selectors.runs.query.list_pages import fabric_ids, list_views
+from fabric.selectors.runs.query.orders import COLUMNS, read_order
 from fabric.services.runs.control import (
     MESSAGE_CHARS_MAX,
     run_cancel,
@@ -215,6 +222,28 @@ def start_run(
     return Status(201 if started.created else 200, run_shape(find_actor(request), started.run_id))
 
 
+QueryLine = Annotated[
+    str | None,
+    Query(
+        max_length=CHARS_MAX,
+        description="A query, as the page of runs has it. It names all that is asked for: no other filter stands beside it.",
+        example="state:failed fired:budget",
+    ),
+]
+Sort = Annotated[
+    str | None,
+    Query(
+        max_length=20,
+        description=f"Order: {', '.join(COLUMNS)}; a minus begins with the largest. All but started list ended runs alone.",
+        example="-cost",
+    ),
+]
+RunCursor = Annotated[
+    str | None,
+    Query(max_length=200, description="The next_cursor of the page before.", example=f"1772357400123456.{EXAMPLE_ID}"),
+]
+
+
 @router.get("/runs", response=RunsOut, url_name="api-runs", operation_id="listRuns")
 def list_runs(
     request: HttpRequest,
@@ -233,22 +262,48 @@ def list_runs(
             example=EXAMPLE_ID,
         ),
     ] = None,
+    q: QueryLine = None,
+    sort: Sort = None,
     limit: Limit = 50,
-    cursor: Annotated[
-        str | None,
-        Query(
-            max_length=200, description="The next_cursor of the page before.", example=f"1772357400123456.{EXAMPLE_ID}"
-        ),
-    ] = None,
+    cursor: RunCursor = None,
 ) -> RunsOut:
     """List runs. The newest first, a page at a time."""
     actor, below = find_actor(request), None if parent is None else str(parent)
+    if q is not None or sort is not None:
+        _refuse_beside(state=state, waits_for=waits_for, fabric=fabric, tier=tier, parent=parent)
+        return _query_runs(actor, q or "", sort or "", limit, cursor)
     if below is not None:
         actor = drilled.actor_on(actor, "api-runs", below)
     asked: dict[str, Any] = {"state": state, "waits_for": waits_for, "fabric": fabric, "tier": tier, "parent": below}
     found = runs_list(actor, limit=limit + 1, before=cursor, **asked)
     more = found[limit - 1].cursor if len(found) > limit else None
     return RunsOut(runs=[RunOut(**run_columns(view)) for view in found[:limit]], next_cursor=more)
+
+
+FIELDS_OF_FILTERS = {"waits_for": "waits"}
+"""Fields of the query line, by the filters that have another name."""
+
+
+def _refuse_beside(**given: Any) -> None:
+    """Refuse a filter beside a query or an order. Raises Problem."""
+    for name, value in given.items():
+        if value is not None:
+            message = f"{name} does not go with q or sort: write {FIELDS_OF_FILTERS.get(name, name)}:{value} into q"
+            raise Problem(422, message, [FieldError(name, message)])
+
+
+def _query_runs(actor: Actor, text: str, sort: str, limit: int, cursor: str | None) -> RunsOut:
+    """Return a page of the runs that a query finds. Raises Problem with the place of what cannot be read."""
+    fabrics = fabric_ids(actor)
+    query = parse(text, now=time.time_ns() // 1_000, fabrics=tuple(fabrics))
+    if isinstance(query, Mistake):
+        error = FieldError("q", query.message, query.start, query.end)
+        raise Problem(422, f"at character {query.start + 1} of q: {query.message}", [error])
+    try:
+        found, following = list_views(actor, query, fabrics, order=read_order(sort, query), limit=limit, cursor=cursor)
+    except TookTooLong as refusal:
+        raise Problem(503, f"{refusal}; add started:-1d to the query") from None
+    return RunsOut(runs=[RunOut(**run_columns(view)) for view in found], next_cursor=following)
 
 
 @router.get("/runs/{uuid:run_id}", response=RunDetailOut, url_name="api-run", operation_id="getRun")

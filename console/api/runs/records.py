@@ -17,7 +17,7 @@ from pydantic import Field
 from console.api.reviews.decisions import RevealedOut
 from console.api.runs.operations import RUN_ID
 from console.api.runs.waiting import WAIT_MAX_S, Wait, may_wait
-from console.api.shapes.common import EXAMPLE_ID, RequestShape, ResponseShape
+from console.api.shapes.common import EXAMPLE_ID, Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
 from console.site.downloads import ZIP, bundle_response
 from fabric.core.values.cost import TOKEN_KINDS
@@ -41,11 +41,17 @@ class PartyOut(ResponseShape):
 class EventOut(ResponseShape):
     """One recorded fact in its envelope. It never changes."""
 
+    seq: int = Field(description="Its place in the journal, from 1.", examples=[7])
+    kind: str = Field(description="What happened (docs/reference/events.md).", examples=["stage_entered"])
+    at: Instant = Field(description="When it happened.")
+    summary: str = Field(description="One short sentence with the numbers, as the page of the run has it.")
     id: str = Field(description="The run's id and the seq.", examples=["019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55.7"])
     trace_id: str = Field(description="The run's trace id, 32 hex digits.")
     span_id: str = Field(description="The span it belongs to, 16 hex digits.")
     parent_span_id: str = Field(description="The span around that one; empty for the outermost.")
-    timestamp: int = Field(description="Time in microseconds since the epoch, UTC.", examples=[1772357400123456])
+    timestamp: int = Field(
+        description="The same instant, in microseconds since the epoch, UTC.", examples=[1772357400123456]
+    )
     source: PartyOut = Field(description="Whom it comes from.")
     destination: PartyOut = Field(description="Whom it goes to.")
     payload: dict[str, Any] = Field(
@@ -110,7 +116,7 @@ def list_events(
     if wait and not page.events and not ended:
         may_wait(request, Wait(actor.workspace_id, key, after, wait))
     return EventsOut(
-        events=[EventOut(**one) for one in page.events],
+        events=[EventOut(at=instant(one["timestamp"]), **one) for one in page.events],
         next_after=page.last,
         more=page.more,
         last_seq=page.run.last_seq,

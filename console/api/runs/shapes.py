@@ -8,6 +8,7 @@ from pydantic import Field
 
 from console.api.shapes.common import ChildOut, Instant, RequestShape, ResponseShape, children_shapes, instant
 from fabric.core.people.actor import Actor
+from fabric.core.state.trouble import FIRED
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.ports.batch_parts import EXCERPT_CHARS, Origin
@@ -58,6 +59,15 @@ class RunOut(ResponseShape):
         description="The only thing that the run waits for: a review, or a provider that is away. Null: neither."
     )
     recovered: bool = Field(description="True if a failure was recovered from.")
+    cause: str = Field(
+        description="Cause of the failure that ended or last troubled it; empty: none did.", examples=["budget_gate"]
+    )
+    failure: str = Field(
+        description="The row of the decision table that it met last; empty: none.", examples=["cost_overrun"]
+    )
+    fired: list[str] = Field(
+        description=f"The protections that fired, the first one first: {', '.join(FIRED)}.", examples=[["budget"]]
+    )
     truncated: bool = Field(description="True if the outcome is only the partial result at a stop.")
     replans: int = Field(description="Number of replans.")
     cost_usd_micros: int = Field(description="Spent so far, in millionths of a US dollar.", examples=[12500])
@@ -109,7 +119,7 @@ class RunDetailOut(RunOut):
 class RunsOut(ResponseShape):
     """A page of runs."""
 
-    runs: list[RunOut] = Field(description="The newest first.")
+    runs: list[RunOut] = Field(description="In the order of sort; without it the newest first.")
     next_cursor: str | None = Field(description="Send it as cursor for the next page; null at the end.")
 
 
@@ -162,6 +172,8 @@ def run_columns(view: RunView) -> dict[str, Any]:
         "session_key",
         "reason",
         "recovered",
+        "cause",
+        "failure",
     )
     same += (
         "parent_run_id",
@@ -179,6 +191,7 @@ def run_columns(view: RunView) -> dict[str, Any]:
         "fabric": view.fabric_name,
         "revision": view.revision_number,
         "replans": view.epoch,
+        "fired": list(view.fired),
         "created_at": instant(view.created_at),
         "started_at": instant(view.started_at),
         "ended_at": instant(view.ended_at),

@@ -58,6 +58,9 @@ class FieldError:
 
     path: str
     message: str
+    start: int | None = None
+    """Position of the mistake in a text, from 0; None: the whole is wrong. ``end``: the position after it."""
+    end: int | None = None
 
 
 @dataclass(slots=True)
@@ -97,8 +100,13 @@ def document(problem: Problem, *, instance: str, request: str) -> dict[str, Any]
         "request_id": request,
     }
     if problem.errors:
-        body["errors"] = [{"path": one.path, "message": write_line(one.message)} for one in problem.errors]
+        body["errors"] = [_write_error(one) for one in problem.errors]
     return {**body, **problem.extra}
+
+
+def _write_error(error: FieldError) -> dict[str, Any]:
+    place = {} if error.start is None else {"start": error.start, "end": error.end}
+    return {"path": error.path, "message": write_line(error.message), **place}
 
 
 def encode(problem: Problem, *, instance: str, request: str) -> bytes:

@@ -349,7 +349,7 @@ def report(work: Work) -> None:
         command_id=lineage.parent_command,
         state=run.state,
         reason=run.reason[:REASON_CHARS],
-        cause=run.family.trouble if run.state not in ANSWERED else None,
+        cause=run.trouble.cause if run.state not in ANSWERED else None,
         cost_usd_micros=ledger.spent_usd_micros,
         tokens=ledger.spent_tokens,
         missing=missing,

@@ -13,6 +13,7 @@ from fabric.core.mechanisms import circuit_breaker
 from fabric.core.spec.policies.decision_table import Reaction
 from fabric.core.state.let_pass import NEXT_RUNG
 from fabric.core.state.run import OpenReview, Run, agent_stopped, rung_key
+from fabric.core.state.trouble import add_decision, add_skip
 from fabric.core.values.frozen import replace
 
 GOES_ON = ("child", "pre_action")
@@ -29,10 +30,12 @@ def _reaction_decided(run: Run, event: Event, fact: ev.ReactionDecided) -> Run:
     key = rung_key(fact.failure_type or "direct", fact.rung, fact.scope)
     withheld = (*run.withheld, fact.step_id or fact.scope) if "block" in fact.accompanies else run.withheld
     spent = {**run.spent_rungs, key: run.spent_rungs.get(key, 0) + find_uses(fact)}
-    run = replace(run, spent_rungs=spent, recovered=True, withheld=withheld)
-    if run.family.lineage is None:
-        return run
-    return replace(run, family=replace(run.family, trouble=fact.cause.cause))
+    trouble = add_decision(run.trouble, fact)
+    return replace(run, spent_rungs=spent, recovered=True, withheld=withheld, trouble=trouble)
+
+
+def _rung_skipped(run: Run, event: Event, fact: ev.RungSkipped) -> Run:
+    return replace(run, trouble=add_skip(run.trouble, fact))
 
 
 AWAY = frozenset({"breaker", "named", "retry_after"})
@@ -178,7 +181,7 @@ TABLE: Mapping[str, Evolve] = {
     "deadlines_suspended": _deadlines_suspended,
     "deadlines_reissued": _deadlines_reissued,
     "model_changed": _model_changed,
-    "rung_skipped": keep_run,
+    "rung_skipped": _rung_skipped,
     "alert_raised": keep_run,
     "cap_raised": keep_run,
     "budget_raised": keep_run,

@@ -9,6 +9,7 @@ from fabric.core import events as ev
 from fabric.core.events.envelope import Event
 from fabric.core.evolve.parts import Evolve
 from fabric.core.state.run import Run
+from fabric.core.state.trouble import add_undoing
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace
 from fabric.core.values.saga import DOUBTFUL, EMPTY, STANDING, Errand, Mutation, Saga, Status, Unwinding, find_by_key
@@ -106,7 +107,8 @@ def _unwinding_started(run: Run, event: Event, fact: ev.UnwindingStarted) -> Run
     unwinding = Unwinding(
         purpose=fact.purpose, left=fact.order, stage=fact.stage, reason=fact.reason, told_ref=event.content_ref
     )
-    return replace(run, state=RunState.UNWINDING, saga=replace(run.saga, unwinding=unwinding))
+    unwound = replace(run.saga, unwinding=unwinding)
+    return replace(run, state=RunState.UNWINDING, saga=unwound, trouble=add_undoing(run.trouble))
 
 
 def _current(run: Run, current: Errand | None, left: tuple[str, ...] | None = None, saga: Saga | None = None) -> Run:

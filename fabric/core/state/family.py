@@ -7,7 +7,6 @@ from dataclasses import field
 
 from fabric.core.events.children import ChildQuarantined, ChildSpawned, LineagePinned, Stop
 from fabric.core.values.frozen import value
-from fabric.core.values.taxonomy import Cause
 
 
 @value()
@@ -42,8 +41,6 @@ class Family:
     """The current epoch's, by step id."""
     changed_world: tuple[str, ...] = ()
     """Ids of the steps whose child run changed the world, or may have. The engine never retries them on its own."""
-    trouble: Cause | None = None
-    """Cause of this child's last decision, which it reports to its parent when it fails."""
 
 
 def at_work(family: Family) -> bool:

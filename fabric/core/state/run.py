@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from fabric.core import events as ev
 from fabric.core.state import family as kin
+from fabric.core.state.trouble import UNTROUBLED, Trouble
 from fabric.core.texts.forms import FormRequested
 from fabric.core.values.command_ids import read_step
 from fabric.core.values.flow import TERMINAL, RunState, Stage
@@ -330,6 +331,7 @@ class Run:
     saga: Saga = EMPTY
     """Calls that change the world, and undoing them."""
     family: kin.Family = kin.NONE
+    trouble: Trouble = UNTROUBLED
 
     @property
     def terminal(self) -> bool:

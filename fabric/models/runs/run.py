@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db import models
-from django.db.models import CheckConstraint, F, Func, Index, Q, UniqueConstraint
+from django.db.models import Case, CheckConstraint, F, Func, Index, Q, UniqueConstraint, When
 
 from fabric.core.values.flow import TERMINAL, RunState
 from fabric.models.fabrics.drafts import Fabric, Revision
@@ -37,6 +37,8 @@ BAD = Q(IndexCondition(F("state"), template=match_words(BAD_STATES)))
 """Runs that ended without completing, as a query must state it to use the partial index."""
 IN_SESSION = Q(IndexCondition(F("session_key"), template="NOT (%(expressions)s = '')"))
 """Runs with a session, as a query must state it to use the partial index."""
+TROUBLED = Q(IndexCondition(F("cause"), F("fired"), template="NOT (%(expressions)s = '')", arg_joiner=" = '' AND "))
+"""Runs with a failure or a protection that fired, as a query must state it to use the partial index."""
 ASKED_FOR = Q(parent_run_id__isnull=True)
 """Runs that a caller requested: child runs are part of their parent, and shown on its page."""
 
@@ -87,9 +89,24 @@ class Run(models.Model):
     reason = models.TextField(blank=True, default="")
     recovered = models.BooleanField(default=False)
     truncated = models.BooleanField(default=False)
+    cause = models.TextField(blank=True, default="", db_default="")
+    """Cause of the failure that ended or last troubled it; "": none did."""
+    failure = models.TextField(blank=True, default="", db_default="")
+    """Row of the decision table that it met last; "": none."""
+    fired = models.TextField(blank=True, default="", db_default="")
+    """Short names of the protections that fired (``core.state.trouble``), each between two line ends."""
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()
+    # For orders by them. They change at the end alone, so that a flush may write the cost and stay in place (HOT).
+    took_us = models.GeneratedField(
+        expression=F("ended_at") - F("created_at"), output_field=models.BigIntegerField(null=True), db_persist=True
+    )
+    final_cost_usd_micros = models.GeneratedField(
+        expression=Case(When(ended_at__isnull=False, then=F("cost_usd_micros"))),
+        output_field=models.BigIntegerField(null=True),
+        db_persist=True,
+    )
     # The journal's end.
     last_seq = models.PositiveIntegerField(default=0)
     head_hash = models.BinaryField()
@@ -123,13 +140,27 @@ class Run(models.Model):
 
         indexes = (
             Index(*_NEWEST, name="run_list"),
+            # Orders of the list; the first also finds what ended since the last checkpoint, and what ended long enough
+            # ago to be erased. SQLite prefers the later one of two equal indexes: those of a part come later.
+            *(
+                Index(
+                    *(F("workspace"), F(by).desc(), F("id"), F("state")),
+                    condition=Q(**{f"{by}__isnull": False}),
+                    name=name,
+                )
+                for by, name in (
+                    ("ended_at", "run_ended"),
+                    ("took_us", "run_took"),
+                    ("final_cost_usd_micros", "run_cost"),
+                )
+            ),
             # The list of runs in its own order, each a part of them, with the columns that are counted by.
             Index(*_NEWEST, F("state"), condition=~Q(state__in=ENDED), name="run_live"),
             Index(*_NEWEST, F("state"), F("ended_at"), F("recovered"), condition=_BAD, name="run_bad"),
-            Index(F("workspace"), F("ended_at").desc(), F("state"), condition=_BAD, name="run_bad_ended"),
+            Index(F("workspace"), F("ended_at").desc(), F("id"), F("state"), condition=_BAD, name="run_bad_ended"),
             Index(*_NEWEST, F("state"), condition=Q(recovered=True), name="run_recovered"),
-            # With run_bad_ended: what ended since the last checkpoint, and what ended long enough ago to be erased.
-            Index(fields=["workspace", "ended_at"], condition=Q(state=RunState.COMPLETED.value), name="run_completed"),
+            # SQLite prefers run_list to a wider index, so the column fired is not in it.
+            Index(*_NEWEST, F("cause"), F("failure"), condition=~Q(cause="", fired=""), name="run_troubled"),
             Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             Index(F("workspace"), F("session_key"), *_NEWEST[1:], condition=~Q(session_key=""), name="run_session"),
             Index(

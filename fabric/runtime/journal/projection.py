@@ -17,12 +17,12 @@ from fabric.core.state.run import Run
 from fabric.core.values.flow import PROVIDER_AWAY, RunState
 from fabric.core.values.frozen import replace
 from fabric.core.values.words import instant_exact
-from fabric.runtime.ports.batch_parts import ReviewChange, RunColumns
+from fabric.runtime.ports.batch_parts import ReviewChange, RunColumns, names_text
 
 
 def columns(run: Run) -> RunColumns:
     """Return the run's row as of now."""
-    ledger = find_state(run.guards, budget)
+    ledger, trouble = find_state(run.guards, budget), run.trouble
     return RunColumns(
         state=visible_state(run),
         stage=run.stage if run.started_at else "",
@@ -32,6 +32,9 @@ def columns(run: Run) -> RunColumns:
         reason=run.reason[:500] if run.terminal else _waits_for(run),
         recovered=run.recovered and run.state is RunState.COMPLETED,
         truncated=run.truncated,
+        cause=trouble.cause.value if trouble.cause is not None else "",
+        failure=trouble.failure.value if trouble.failure is not None else "",
+        fired=names_text(trouble.fired) if trouble.fired else "",
         started_at=run.started_at or None,
         ended_at=run.ended_at or None,
         deadline_at=run.deadline_at,

@@ -126,6 +126,12 @@ class RunColumns:
     reason: str = ""
     recovered: bool = False
     truncated: bool = False
+    cause: str = ""
+    """Cause of the failure that ended or last troubled it; "": none did."""
+    failure: str = ""
+    """Row of the decision table that it met last; "": none."""
+    fired: str = ""
+    """Short names of the protections that fired (``names_text``)."""
     started_at: int | None = None
     ended_at: int | None = None
     deadline_at: int = 0

@@ -27,6 +27,7 @@ from fabric.core.values.tracing import parties
 from fabric.core.values.units import JSON
 from fabric.models import Attachment, Event, Inbox, Priority, Run
 from fabric.models.runs.run import ASKED_FOR, ERASED_TITLE, LIVE
+from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.contents import content_for, fact_shown, header_for, line_for, may_read, title_for
 from fabric.selectors.errors import Refused
 from fabric.selectors.list_file import build_cursor_condition
@@ -60,7 +61,7 @@ class Waiting:
 
 LIMIT_MAX = 500
 
-_COLUMNS = (
+VIEW_COLUMNS = (
     *(
         "id",
         "workspace_id",
@@ -87,6 +88,9 @@ _COLUMNS = (
     ),
     *(
         "truncated",
+        "cause",
+        "failure",
+        "fired",
         "started_at",
         "ended_at",
         "deadline_at",
@@ -99,6 +103,7 @@ _COLUMNS = (
         "revision__number",
     ),
 )
+"""Columns that ``make_view`` takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,12 @@ class RunView(Waiting):
     parent_run_id: str | None = None
     """Run that spawned it; None: a root."""
     root_run_id: str | None = None
+    cause: str = ""
+    """Cause of the failure that ended or last troubled it; "": none did."""
+    failure: str = ""
+    """Row of the decision table that it met last; "": none."""
+    fired: tuple[str, ...] = ()
+    """Short names of the protections that fired (``core.state.trouble``)."""
     cap_usd_micros: int | None = None
     """Amount that its parent reserved for it."""
     documents: tuple[str, ...] = ()
@@ -208,8 +219,8 @@ def runs_list(
         rows = rows.filter(LIVE, WAITS[waits_for])
     if before is not None:
         rows = rows.filter(build_cursor_condition(before, "-created_at", field="before"))
-    page = rows.order_by("-created_at", "id").values(*_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
-    return [_view(actor, row) for row in page]
+    page = rows.order_by("-created_at", "id").values(*VIEW_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
+    return [make_view(actor, row) for row in page]
 
 
 LAST_RUNS = 200
@@ -224,11 +235,11 @@ def find_last_fabric(actor: Actor) -> str:
 
 def run_get(actor: Actor, run_id: str) -> RunView:
     """One run with the names of its documents. Refused not_found."""
-    row = _one(actor, run_id).values(*_COLUMNS).first()
+    row = _one(actor, run_id).values(*VIEW_COLUMNS).first()
     if row is None:
         raise _refuse_missing(run_id)
     names = Attachment.objects.filter(run_id=run_id, workspace_id=actor.workspace_id).order_by("position")
-    return _view(actor, row, tuple(names.values_list("name", flat=True)))
+    return make_view(actor, row, tuple(names.values_list("name", flat=True)))
 
 
 def run_outcome(actor: Actor, run_id: str) -> dict[str, JSON] | None:
@@ -338,11 +349,13 @@ def _refuse_missing(run_id: str) -> Refused:
     )
 
 
-def _view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
-    own = {name: row[name] for name in _COLUMNS if "__" not in name}
+def make_view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()) -> RunView:
+    """Return a row as a view, with title and reason for who may read contents."""
+    own = {name: row[name] for name in VIEW_COLUMNS if "__" not in name}
     reads = may_read(actor, row["fabric__name"])
     own |= {"reason": line_for(row["reason"], reads=reads), "title": title_for(row["title"], reads=reads)}
     own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
+    own |= {"fired": list_names(row["fired"])}
     return RunView(
         **own,
         fabric_name=row["fabric__name"],

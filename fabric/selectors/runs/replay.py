@@ -39,7 +39,7 @@ ERASED = b"{}"
 
 REFOLDED = (
     *("id", "seed", "tier", "last_seq", "head_hash", "state", "stage", "epoch", "cost_usd_micros", "tokens", "reason"),
-    *("recovered", "truncated", "started_at", "ended_at", "deadline_at"),
+    *("recovered", "truncated", "cause", "failure", "fired", "started_at", "ended_at", "deadline_at"),
 )
 """The columns of a run's row that refolding reads."""
 PROJECTED = (
@@ -50,6 +50,9 @@ PROJECTED = (
     "reason",
     "recovered",
     "truncated",
+    "cause",
+    "failure",
+    "fired",
     "started_at",
     "ended_at",
 )

@@ -101,6 +101,9 @@ class _PartialColumns(NamedTuple):
     tokens: int | None = None
     recovered: bool | None = None
     truncated: bool | None = None
+    cause: str | None = None
+    failure: str | None = None
+    fired: str | None = None
     started_at: int | None = None
     deadline_at: int = 0
 
@@ -127,6 +130,9 @@ def _column_values(columns: Sequence[Any]) -> dict[str, Any]:
         "reason": texts([column.reason for column in columns]),
         "recovered": bools([column.recovered for column in columns]),
         "truncated": bools([column.truncated for column in columns]),
+        "cause": texts([column.cause for column in columns]),
+        "failure": texts([column.failure for column in columns]),
+        "fired": texts([column.fired for column in columns]),
         "started_at": bigints([column.started_at for column in columns]),
         "ended_at": bigints([column.ended_at for column in columns]),
         "deadline_at": bigints([column.deadline_at for column in columns]),

@@ -173,8 +173,9 @@ FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))
 WAITING = "SELECT run_id, input_id FROM fabric_inbox WHERE run_id IN (SELECT value FROM json_each(?)) AND consumed_seq IS NULL"
 UPDATE_RUN = """
 UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = ?, stage = ?, epoch = ?, cost_usd_micros = ?, tokens = ?, reason = ?,
-  recovered = ?, truncated = ?, started_at = ?, ended_at = ?, deadline_at = CASE WHEN ?13 = 0 THEN deadline_at ELSE ?13 END
-WHERE id = ?14
+  recovered = ?, truncated = ?, cause = ?, failure = ?, fired = ?, started_at = ?, ended_at = ?,
+  deadline_at = CASE WHEN ?16 = 0 THEN deadline_at ELSE ?16 END
+WHERE id = ?17
 """
 # For a batch that brings a part of the columns, or none: null leaves the row's as it is.
 MARK_RUN = """

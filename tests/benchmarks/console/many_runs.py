@@ -33,6 +33,13 @@ _OF = (
     "fees",
 )
 _WHEN = ("January", "March", "May", "July", "August", "October")
+TROUBLES = (
+    ("budget_gate", "cost_overrun", "\nbudget\n"),
+    ("timeout", "provider_failure", "\nretry\nbreaker\n"),
+    ("loop_detected", "infinite_tool_loop", "\nloop\n"),
+    ("below_tau", "", "\nscore\n"),
+)
+"""Cause, row of the decision table and what fired, of runs that did not complete and of some that did."""
 PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 """Id of the run that spawned all the child runs; it has no row itself."""
 _LIVE_AT = 40
@@ -54,7 +61,7 @@ def fabrics_create(workspace_id: str, spec: str, digest: str) -> list[tuple[str,
 
 def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, now: int) -> None:
     """Insert ``count`` runs that were asked for before ``now``, microseconds; and let the database count what it has."""
-    fields = Run._meta.concrete_fields
+    fields = [field for field in Run._meta.concrete_fields if not field.generated]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     names = [field.attname for field in fields]
     rows = ([row[name] for name in names] for row in _rows(workspace_id, fabrics, count, now))
@@ -85,6 +92,7 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
     blank = {
         field.attname: field.db_default if field.has_db_default() else field.get_default()
         for field in Run._meta.concrete_fields
+        if not field.generated
     }
     common = [n for n in range(len(fabrics)) if FABRICS[n] != "rare-audit"]
     for number in range(count):
@@ -94,6 +102,8 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
         done = state is RunState.COMPLETED
         took = draw.randrange(2 * US, 900 * US)
         fabric_id, revision_id = fabrics[-1 if number % 50_000 == 7 else draw.choice(common)]
+        troubled = state in (RunState.FAILED, RunState.ABORTED) or number % 500 == 3
+        cause, failure, fired = TROUBLES[number % len(TROUBLES)] if troubled else ("", "", "")
         title = f"{draw.choice(_WHAT)} {draw.choice(_WHEN)} {draw.choice(_OF)}, batch {number % 977}"
         yield blank | {
             "id": _id(at, draw),
@@ -114,6 +124,9 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
             "cost_usd_micros": draw.randrange(2_000, 900_000),
             "tokens": draw.randrange(500, 60_000),
             "reason": "finished" if done else "",
+            "cause": cause,
+            "failure": failure,
+            "fired": fired,
             "recovered": done and draw.random() < 0.03,
             "started_at": at + 20_000,
             "ended_at": None if live else at + took,

@@ -27,6 +27,9 @@ INDEXED = (
     ("last 4 h, not cancelled", "started:-4h -state:cancelled"),
     ("failed", "state:failed"),
     ("completed", "state:completed"),
+    ("stopped by the budget", "fired:budget"),
+    ("one failure", "failure:cost_overrun"),
+    ("one cause", "cause:timeout"),
     ("one fabric", "fabric:claims-triage"),
     ("a rare fabric", "fabric:rare-audit"),
     ("one session", "session:close-7"),
@@ -39,6 +42,10 @@ SORTED = (
     ("oldest first", "", "started"),
     ("failed, by end", "state:failed,aborted", "-ended"),
     ("completed, by end", "state:completed", "ended"),
+    ("by end", "", "-ended"),
+    ("the dearest", "", "-cost"),
+    ("failed, by cost", "state:failed,aborted", "-cost"),
+    ("the longest", "", "-took"),
 )
 """Views in an order that an index has: name, query and order."""
 SCANNED = (

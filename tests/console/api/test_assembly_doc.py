@@ -77,6 +77,10 @@ def test_its_commands_do_what_it_says(installation):
         if shown is not None:
             answer = json.loads(output)
             assert set(answer) == set(shown), text
+            for event in answer.get("events", [])[-1:]:
+                (whole,) = shown["events"]
+                assert (set(event), event["kind"]) == (set(whole), whole["kind"])
+                assert set(event["payload"]) == set(whole["payload"])
             assert {key: answer[key] for key in ("status", "detail", "state", "ended") if key in shown} == {
                 key: shown[key] for key in ("status", "detail", "state", "ended") if key in shown
             }

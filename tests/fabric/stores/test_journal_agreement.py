@@ -116,7 +116,10 @@ class Play:
     def batch(self, journal: Journal):
         rng, run_id = self.rng, journal.run_id
         kept = columns(
-            rng.choices(STATES, (6, 2, 1, 1))[0], cost_usd_micros=rng.randrange(99), ended_at=rng.choice((None, NOON))
+            rng.choices(STATES, (6, 2, 1, 1))[0],
+            cost_usd_micros=rng.randrange(99),
+            ended_at=rng.choice((None, NOON)),
+            fired=rng.choice(("", "\nbudget\n", "\nbudget\nretry\n")),
         )
         mark = RunMark(
             state=rng.choice(STATES),
@@ -161,6 +164,7 @@ class Play:
                 "state",
                 "cost_usd_micros",
                 "reason",
+                "fired",
                 "ended_at",
                 "format",
                 "claims",

@@ -25,37 +25,58 @@ WORDS: Mapping[str, OrderWords] = {
     "started": OrderWords("the oldest first", "Oldest", "Older runs", "Newer runs"),
     "-ended": OrderWords("the last to end first", "Last to end", "Ended later", "Ended earlier"),
     "ended": OrderWords("the first to end first", "First to end", "Ended earlier", "Ended later"),
+    "-cost": OrderWords("ended runs, the dearest first", "Dearest", "Dearer runs", "Cheaper runs"),
+    "cost": OrderWords("ended runs, the cheapest first", "Cheapest", "Cheaper runs", "Dearer runs"),
+    "-took": OrderWords("ended runs, the longest first", "Longest", "Longer runs", "Shorter runs"),
+    "took": OrderWords("ended runs, the shortest first", "Shortest", "Shorter runs", "Longer runs"),
 }
 """The words of each order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    """The heading of the column of instants, with links to other orders."""
+class SortLink:
+    """A word of a heading that orders the list; pressed again, it turns the order around."""
 
     word: str
-    way: str
-    """As ``aria-sort`` has it."""
-    icon: str
-    turn: str
-    turn_says: str
-    other: str
-    """Words of the other order; empty: there is none."""
-    other_href: str
-    other_says: str
+    href: str
+    """Empty: the query cannot have this order."""
+    says: str
+    icon: str = ""
+    """Way of the present order; empty: the list has another one."""
 
 
-def build_heading(order: Order, query: Query, address: Callable[[Order], str]) -> Heading:
-    """Return the heading of a list in an order. ``address``: that of the list in another one."""
-    turned = order.turned()
-    other = next((Order(word) for word in list_order_words(query) if word != order.word), None)
-    return Heading(
-        word=order.word.capitalize(),
-        way="descending" if order.falling else "ascending",
-        icon="down" if order.falling else "up",
-        turn=address(turned),
-        turn_says=WORDS[turned.name].says,
-        other={"started": "by start", "ended": "by end"}[other.word] if other else "",
-        other_href=address(other) if other else "",
-        other_says=WORDS[other.name].says if other else "",
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """The headings that order the list: of the instants and durations, and of the cost."""
+
+    instant: SortLink
+    """Shown instant: the start, or the end in the order by it."""
+    took: SortLink
+    other: SortLink
+    """The other instant."""
+    cost: SortLink
+    instants_way: str
+    """As ``aria-sort`` has it; empty: the list is ordered by another column."""
+    cost_way: str
+
+
+def build_headings(order: Order, query: Query, address: Callable[[Order], str]) -> Headings:
+    """Return the headings of a list in an order. ``address``: that of the list in another one."""
+    words = list_order_words(query)
+
+    def link(word: str, label: str) -> SortLink:
+        here = word == order.word
+        to = order.turned() if here else Order(word)
+        icon = ("down" if order.falling else "up") if here else ""
+        return SortLink(label, address(to) if word in words else "", WORDS[to.name].says, icon)
+
+    instant, other = ("ended", "started") if order.word == "ended" else ("started", "ended")
+    way = "descending" if order.falling else "ascending"
+    return Headings(
+        instant=link(instant, instant.capitalize()),
+        took=link("took", "took"),
+        other=link(other, {"started": "by start", "ended": "by end"}[other]),
+        cost=link("cost", "Cost"),
+        instants_way="" if order.word == "cost" else way,
+        cost_way=way if order.word == "cost" else "",
     )

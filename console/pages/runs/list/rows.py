@@ -6,9 +6,9 @@ Whatever a row shows is a word here already: the template puts words in their pl
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
@@ -16,11 +16,13 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from console.templatetags.figures import instant, span, thousands, usd, usd_column
-from console.templatetags.marks import TIERS, state_badge
+from console.templatetags.marks import FAILURES, TIERS, state_badge
 from console.templatetags.said import inert
 from console.topologies.drawing import cut
+from console.words.protections import MARKS
 from fabric.core.values.flow import ANSWERED, TERMINAL, RunState, Stage
 from fabric.core.values.words import count
+from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.contents import UNREAD_LINE
 from fabric.selectors.runs.query.filters import TAIL_CHARS
 from fabric.selectors.runs.query.list_pages import RunRow
@@ -43,14 +45,14 @@ class RunListMark(NamedTuple):
     x: int
 
 
-class RecoveryMark(NamedTuple):
-    """Something that the engine did to save a run, as far as its row tells. Its page has all protections that
-    fired.
-    """
+class Mark(NamedTuple):
+    """A protection that fired in a run, with a term of the query line that finds such runs."""
 
     icon: str
     word: str
-    tone: str = "warn"
+    field: str
+    value: str
+    href: str = ""
 
 
 _HERE = {
@@ -109,16 +111,28 @@ class RunListLine:
     """With as many decimals as every other row's."""
     cost_exact: str
     tokens: str
-    recovery: SafeString | str
+    protections: SafeString | str
+    of_fabric: str
+    """Address of the list with its fabric alone; empty: there is none."""
 
 
-def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started") -> list[RunListLine]:
-    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock. ``by``: word of their order."""
+Narrow = Callable[[str, str], str]
+"""Returns the address of the list with one more term, by field and value."""
+
+
+def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started", narrow: Narrow | None = None) -> list[RunListLine]:
+    """The rows of a page. ``now``: microseconds since the epoch; 0: look at the clock. ``by``: word of their order.
+    ``narrow``: for cells that filter; None: they do not.
+    """
     pattern, now = reverse("run", args=[SOME_RUN]), now or time.time_ns() // 1_000
-    return [_line(row, pattern.replace(SOME_RUN, row.id), now, by) for row in rows]
+    narrow = cache(narrow) if narrow else None
+    made: dict[tuple[Mark, ...], SafeString] = {}
+    return [_line(row, pattern.replace(SOME_RUN, row.id), now, by, narrow, made) for row in rows]
 
 
-def _line(run: RunRow, href: str, now: int, by: str) -> RunListLine:
+def _line(
+    run: RunRow, href: str, now: int, by: str, narrow: Narrow | None, made: dict[tuple[Mark, ...], SafeString]
+) -> RunListLine:
     live = run.state not in TERMINAL
     reason = "" if run.state == RunState.COMPLETED and run.reason in UNTOLD else run.reason
     took = span(max(0, (run.ended_at or now) - run.created_at))
@@ -142,28 +156,26 @@ def _line(run: RunRow, href: str, now: int, by: str) -> RunListLine:
         cost=usd_column(run.cost_usd_micros),
         cost_exact=usd(run.cost_usd_micros),
         tokens=thousands(run.tokens),
-        recovery=recovery(run.state, run.epoch, recovered=run.recovered, truncated=run.truncated),
+        protections=_render_marks(list_marks(run, narrow), made),
+        of_fabric=narrow("fabric", run.fabric_name) if narrow else "",
     )
 
 
-@lru_cache(maxsize=256)
-def recovery(state: str, epoch: int, *, recovered: bool, truncated: bool) -> SafeString | str:
+def _render_marks(found: tuple[Mark, ...], made: dict[tuple[Mark, ...], SafeString]) -> SafeString | str:
     """The marks of a row as icons with words; nothing for a row without marks."""
-    found = list_recovery_marks(state, epoch, recovered=recovered, truncated=truncated)
-    return render_to_string("runs/list/recovery.html", {"found": found}) if found else ""
+    if found and found not in made:
+        made[found] = render_to_string("runs/list/protections.html", {"found": found})
+    return made[found] if found else ""
 
 
-def list_recovery_marks(state: str, epoch: int, *, recovered: bool, truncated: bool) -> tuple[RecoveryMark, ...]:
-    """The marks that a row's columns tell of."""
-    found = []
-    if epoch:
-        found.append(RecoveryMark("replan", f"replanned {epoch}×" if epoch > 1 else "replanned once"))
-    if recovered:
-        found.append(RecoveryMark("recov", "recovered"))
-    if truncated:
-        found.append(RecoveryMark("block", "agent stopped"))
-    if state == RunState.UNWINDING:
-        found.append(RecoveryMark("undo", "undoing effects"))
-    if state == RunState.QUARANTINED:
-        found.append(RecoveryMark("lock", "quarantined", "danger"))
-    return tuple(found)
+def list_marks(run: RunRow, narrow: Narrow | None = None) -> tuple[Mark, ...]:
+    """The protections that fired, the failure that the run met last, replans, and an agent that was stopped."""
+    found = [Mark(*MARKS[name], "fired", name) for name in list_names(run.fired) if name in MARKS]
+    if run.epoch:
+        word = f"replanned {run.epoch}×" if run.epoch > 1 else "replanned once"
+        found.append(Mark("replan", word, "replans", ">0"))
+    if run.truncated:
+        found.append(Mark("block", "agent stopped", "truncated", "yes"))
+    if run.failure:
+        found.append(Mark("", FAILURES.get(run.failure, run.failure), "failure", run.failure))
+    return tuple(one._replace(href=narrow(one.field, one.value)) for one in found) if narrow else tuple(found)

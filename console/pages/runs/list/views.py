@@ -6,6 +6,7 @@ Runs of drills are rows of the same form, each under its drill and verdict.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from console.pages.runs.list.chart import Chart, build_chart
-from console.pages.runs.list.orders import WORDS, build_heading
+from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
 from console.site.access.actors import find_actor
 from console.site.sentences import sentence
@@ -36,6 +37,7 @@ from fabric.selectors.runs.query.grammar import FIELDS, OF_CONTENTS, TEXT, Probl
 from fabric.selectors.runs.query.list_pages import (
     Matched,
     Page,
+    RunRow,
     fabric_ids,
     runs_counts,
     runs_matched,
@@ -185,7 +187,7 @@ def news(request: HttpRequest) -> HttpResponse:
     shown = {
         "count": found.count if counts_new else 0,
         "more": found.count >= NEWS_MAX,
-        "lines": lines(found.changed, by=keep_order(request.GET.get("sort", ""), query).word),
+        "lines": _lines(found.changed, query, keep_order(request.GET.get("sort", ""), query), now),
         "now_ms": now // 1_000,
     }
     return render(request, "runs/list/news.html", shown)
@@ -221,8 +223,8 @@ def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
     above, below = (page.newer, page.older) if order.falling else (page.older, page.newer)
     up, down = ("after", "before") if order.falling else ("before", "after")
     return {
-        "lines": lines(page.rows, now, by=order.word),
-        "heading": build_heading(order, query, lambda other: order_address(query, other)),
+        "lines": _lines(page.rows, query, order, now),
+        "headings": build_headings(order, query, lambda other: order_address(query, other)),
         "order": words,
         "newest": not above and order == NEWEST,
         "above": order_address(query, order, **{up: page.first}) if page.rows and above else "",
@@ -230,6 +232,11 @@ def _rows(page: Page, query: Query, now: int) -> dict[str, Any]:
         "first": order_address(query, order) if above else "",
         "down": page.last if page.rows and below and order == NEWEST else "",
     }
+
+
+def _lines(rows: Iterable[RunRow], query: Query, order: Order, now: int) -> list[RunListLine]:
+    sort = "" if order == NEWEST else order.name
+    return lines(rows, now, order.word, lambda field, value: address(query.add_term(field, value), sort=sort))
 
 
 def _build_side_parts(actor: Actor, query: Query, fabrics: Ids, now: int, page: Page) -> dict[str, Any]:

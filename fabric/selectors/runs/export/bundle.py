@@ -35,7 +35,7 @@ from fabric.selectors.contents import UNREAD, content_for, fact_shown, header_fo
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reach import match_visible
-from fabric.selectors.runs.display import write_sentence
+from fabric.selectors.runs.display import choose_label, write_sentence
 from fabric.selectors.runs.export import bundle_verify
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.stored_events import ROW, StoredEvent, read_events, split_stored
@@ -255,9 +255,11 @@ def run_envelopes(
         try:
             event = from_row(seq, kind, version, header_for(header, reads=reads))
             envelope = build_envelope(run_id, trace_id, event, raw, reads=reads)
+            summary = write_sentence(kind, fact_shown(event))
         except ValueError:
             envelope = _unread(run_id, trace_id, (seq, kind, version, at), content_for(raw, reads=reads))
-        found.append(envelope)
+            summary = choose_label(kind)
+        found.append({"seq": seq, "kind": kind, "summary": summary, **envelope})
         last = seq
     # Read after the events, so that the head is never behind them.
     return EnvelopePage(run=run_get(actor, run_id), events=tuple(found), last=last)

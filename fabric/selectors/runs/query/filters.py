@@ -15,7 +15,8 @@ from django.db.models import Value as Literal
 
 from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
-from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE
+from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
+from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.runs.lookup import WAITS
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
 from fabric.selectors.runs.query.values import Bounds, Value
@@ -55,6 +56,8 @@ def _index_words(term: Term) -> Q:
         return LIVE if not chosen & TERMINAL else Q()
     if term.field == "waits":
         return LIVE
+    if term.field in ("fired", "failure", "cause"):
+        return TROUBLED
     return IN_SESSION if term.field == "session" else Q()
 
 
@@ -77,6 +80,19 @@ def _stage(value: Value, fabrics: Ids, workspace_id: str) -> Q:
 def _waits(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     chosen = value if isinstance(value, tuple) else ()
     return reduce(or_, (WAITS[whom] for whom in WAITS if whom in chosen))
+
+
+def _fired(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    chosen = value if isinstance(value, tuple) else ()
+    return reduce(or_, (_match_words("fired", names_text([name])) for name in chosen))
+
+
+def _failure(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    return _match_any("failure", value)
+
+
+def _cause(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    return _match_any("cause", value)
 
 
 def _tier(value: Value, fabrics: Ids, workspace_id: str) -> Q:
@@ -171,10 +187,14 @@ class _Contains(Func):
         return self.as_sql(compiler, connection, arg_joiner=" ILIKE ", **context)
 
 
+def _match_words(column: str, text: str) -> Q:
+    literal = re.sub(r"([\\%_])", r"\\\1", text)
+    return Q(_Contains(F(column), Literal(f"%{literal}%")))
+
+
 def _words(column: str) -> Callable[[Value, Ids, str], Q]:
     def build(value: Value, fabrics: Ids, workspace_id: str) -> Q:
-        literal = re.sub(r"([\\%_])", r"\\\1", str(value))
-        return Q(_Contains(F(column), Literal(f"%{literal}%")))
+        return _match_words(column, str(value))
 
     return build
 
@@ -186,6 +206,9 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "revision": _match_bounds("revision__number"),
     "stage": _stage,
     "why": _words("reason"),
+    "fired": _fired,
+    "failure": _failure,
+    "cause": _cause,
     "tier": _tier,
     "priority": _priority,
     "started": _match_bounds("created_at"),

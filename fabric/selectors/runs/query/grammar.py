@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from fabric.core.state.trouble import FIRED
 from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import RunState, Stage
-from fabric.core.values.taxonomy import Tier
+from fabric.core.values.taxonomy import Cause, FailureType, Tier
 from fabric.models import Priority
 from fabric.selectors.runs.lookup import WAITS
 from fabric.selectors.runs.query.values import READ, Kind, Known, Misread, Value
@@ -34,6 +35,8 @@ class Field:
     """Compared value, in words."""
     example: str
     choices: tuple[str, ...] = ()
+    many: bool = False
+    """True if a run may have several of them: the field may stand twice."""
     indexed: bool = False
     """True if an index answers a filter on it alone, at any number of runs."""
 
@@ -64,6 +67,28 @@ FIELDS: Mapping[str, Field] = {
         choices=tuple(Stage),
     ),
     "why": Field(kind=Kind.TEXT, means="a word or phrase of its reason", example='why:"retry budget"'),
+    "fired": Field(
+        kind=Kind.CHOICE,
+        means="a protection that fired; several with commas: one of them",
+        example="fired:budget,loop",
+        choices=FIRED,
+        many=True,
+        indexed=True,
+    ),
+    "failure": Field(
+        kind=Kind.CHOICE,
+        means="the row of the decision table that it met last",
+        example="failure:cost_overrun",
+        choices=tuple(FailureType),
+        indexed=True,
+    ),
+    "cause": Field(
+        kind=Kind.CHOICE,
+        means="the cause of its last failure",
+        example="cause:budget_gate",
+        choices=tuple(Cause),
+        indexed=True,
+    ),
     "tier": Field(kind=Kind.CHOICE, means="the tier it picked", example="tier:batch", choices=tuple(Tier)),
     "priority": Field(
         kind=Kind.CHOICE,
@@ -104,7 +129,13 @@ FIELDS: Mapping[str, Field] = {
     TEXT: Field(kind=Kind.TEXT, means="a word or phrase of the title", example='"card settlements"'),
 }
 """Every field, by the word before the colon."""
-MEANT: Mapping[str, list[str]] = {"reason": ["why"], "cause": ["why"]}
+MEANT: Mapping[str, list[str]] = {
+    "reason": ["why"],
+    "protection": ["fired"],
+    "protections": ["fired"],
+    "mechanism": ["fired"],
+    "row": ["failure"],
+}
 """Names that a page gives to a field, and the field itself."""
 OF_CONTENTS = frozenset({TEXT, "why"})
 """Fields that compare contents. They match no run for a reader without the right to its contents."""
@@ -133,6 +164,12 @@ class Query:
     def drop_term(self, term: Term) -> str:
         """The line without one of its terms."""
         return " ".join(self.text[other.start : other.end] for other in self.terms if other is not term)
+
+    def add_term(self, field: str, value: str) -> str:
+        """The line with one more term. It replaces an equal one, and others of a field that stands once."""
+        new, many = quote_term(field, value), FIELDS[field].many
+        kept = (term for term in self.terms if term.field != field or term.negated or (many and term.written != value))
+        return " ".join([*(self.text[term.start : term.end] for term in kept), new])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +300,7 @@ def _term(token: _Token, known: Known, before: list[Term]) -> Term:
         if not token.start <= first < last <= token.end:
             first, last = at, token.end
         raise _Bad(f"{field}: {misread.message}", first, last, misread.instead) from None
-    if row.kind in (Kind.CHOICE, Kind.YES_NO) and not negated:
+    if row.kind in (Kind.CHOICE, Kind.YES_NO) and not (negated or row.many):
         _once(field, row, before, token)
     return Term(field=field, negated=negated, value=value, written=written, start=token.start, end=token.end)
 

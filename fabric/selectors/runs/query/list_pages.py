@@ -23,7 +23,7 @@ from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.database_time import time_limit
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import build_reach_condition, match_visible, read_by
-from fabric.selectors.runs.lookup import Waiting
+from fabric.selectors.runs.lookup import VIEW_COLUMNS, RunView, Waiting, make_view
 from fabric.selectors.runs.query.filters import Ids, condition
 from fabric.selectors.runs.query.grammar import OF_CONTENTS, Query
 from fabric.selectors.runs.query.orders import NEWEST, Order, match_index
@@ -70,6 +70,9 @@ class RunRow(Waiting):
     tokens: int
     recovered: bool
     truncated: bool
+    cause: str
+    failure: str
+    fired: str
     created_at: int
     ended_at: int | None
     last_seq: int
@@ -78,6 +81,16 @@ class RunRow(Waiting):
     revision_number: int
     children: int = 0
     """Number of child runs."""
+
+    @property
+    def took_us(self) -> int | None:
+        """Time from the request to the end; None: it has not ended."""
+        return None if self.ended_at is None else self.ended_at - self.created_at
+
+    @property
+    def final_cost_usd_micros(self) -> int | None:
+        """Cost at the end; None: it has not ended."""
+        return None if self.ended_at is None else self.cost_usd_micros
 
 
 _PATHS = {"fabric_name": "fabric__name", "revision_number": "revision__number"}
@@ -194,6 +207,23 @@ def runs_page(
     shown = tuple(found if way == order else reversed(found))
     cursor = bool(before or after)
     return Page(shown, order, newer=cursor if way.falling else more, older=more if way.falling else cursor)
+
+
+def list_views(
+    actor: Actor, query: Query, fabrics: Ids, *, order: Order = NEWEST, limit: int = 50, cursor: str | None = None
+) -> tuple[list[RunView], str | None]:
+    """The matching runs in an order, for programs, and the cursor of those that follow; None: none do. ``cursor``:
+    that of the page before. Refused invalid for a cursor that is none; raises TookTooLong.
+    """
+    rows, limit = _query_runs(actor, query, fabrics).filter(match_index(order, query)), max(1, min(limit, PAGE_MAX))
+    if cursor:
+        rows = rows.filter(order.match_beyond(cursor, "before" if order.falling else "after"))
+    columns = (*VIEW_COLUMNS, *({order.column} - set(VIEW_COLUMNS)))
+    with time_limit(PAGE_LIMIT_S):
+        found = list(order.sort(rows).values(*columns)[: limit + 1])
+    last = found[limit - 1] if len(found) > limit else None
+    following = f"{last[order.column]}.{last['id']}" if last else None
+    return [make_view(actor, row) for row in found[:limit]], following
 
 
 def runs_matched(actor: Actor, query: Query, fabrics: Ids) -> Matched:

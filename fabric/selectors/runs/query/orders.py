@@ -6,37 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from fabric.core.values.flow import RunState
+from fabric.core.values.flow import TERMINAL
 from fabric.models import Run
-from fabric.models.runs.run import BAD_STATES, IndexCondition
+from fabric.models.runs.run import BAD_STATES
 from fabric.selectors.errors import Refused
 from fabric.selectors.list_file import build_cursor_condition
-from fabric.selectors.runs.query.grammar import FIELDS, Query
+from fabric.selectors.runs.query.grammar import Query
 
-COLUMNS: Mapping[str, str] = {"started": "created_at", "ended": "ended_at"}
-"""Column of each order, by its word in an address."""
-COMPLETED = frozenset({RunState.COMPLETED.value})
-HAS_COMPLETED = Q(IndexCondition(F("state"), template="%(expressions)s = 'completed'"))
-"""Completed runs, as a query must state it to use the partial index."""
-ELSEWHERE = tuple(
-    name for name, field in FIELDS.items() if field.indexed and name not in ("state", "ended", "recovered")
-)
-"""Fields whose own index a planner takes first; it would sort all that they find."""
+COLUMNS: Mapping[str, str] = {
+    "started": "created_at",
+    "ended": "ended_at",
+    "cost": "final_cost_usd_micros",
+    "took": "took_us",
+}
+"""Column of each order, by its word in an address. All but the first have a value for ended runs alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order by one instant; runs of one instant stand by their ids."""
+    """An order by one column; runs of one value stand by their ids."""
 
     word: str = "started"
     falling: bool = True
-    """True: the latest first."""
+    """True: the largest value first."""
 
     @property
     def column(self) -> str:
-        """Column of the instant."""
+        """Column that it orders by."""
         return COLUMNS[self.word]
 
     @property
@@ -44,18 +42,23 @@ class Order:
         """The order as an address has it."""
         return f"{'-' if self.falling else ''}{self.word}"
 
+    @property
+    def of_ended(self) -> bool:
+        """True: it leaves out runs that have not ended."""
+        return self.word != "started"
+
     def turned(self) -> Order:
         """Return the order with its other end first."""
         return Order(self.word, not self.falling)
 
     def sort(self, rows: QuerySet[Run, Any]) -> QuerySet[Run, Any]:
-        """The rows in this order. A run without the instant is left out."""
-        if self.word == "ended":
-            rows = rows.filter(ended_at__isnull=False)
+        """The rows in this order. ``match_index`` leaves out those without a value."""
         return rows.order_by(f"-{self.column}", "id") if self.falling else rows.order_by(self.column, "-id")
 
     def match_beyond(self, cursor: str, side: Literal["before", "after"]) -> Q:
-        """Return the condition on runs before or after a cursor in time. Refused invalid for a cursor that is none."""
+        """Return the condition on runs with smaller (``before``) or larger values than a cursor's. Refused invalid for
+        a cursor that is none.
+        """
         if side == "before":
             return build_cursor_condition(cursor, f"-{self.column}", field=side)
         return build_cursor_condition(cursor, self.column, ids="lt", field=side)
@@ -65,21 +68,32 @@ NEWEST = Order()
 
 
 def list_order_words(query: Query) -> tuple[str, ...]:
-    """Return the words of the orders that an index answers. An end is in the indexes of two groups of states."""
-    return tuple(COLUMNS) if _states(query) is not None else ("started",)
+    """Return the words of the orders that a query can have: of live runs alone only the one by start."""
+    return tuple(COLUMNS) if _may_have_ended(query) else ("started",)
 
 
 def read_order(name: str, query: Query) -> Order:
-    """The order of an address; the newest first for none. Refused invalid for one that no index answers."""
+    """The order of an address; the newest first for none. Refused invalid for none of the orders, or one of ended runs
+    for a query of live runs.
+    """
     order = Order(name.removeprefix("-"), name.startswith("-")) if name else NEWEST
     if order.word not in COLUMNS:
         known = ", ".join(f"{word} or -{word}" for word in COLUMNS)
         raise Refused(f"{name[:60]!r} is no order of runs; write {known}", code="invalid", field="sort")
     if order.word not in list_order_words(query):
-        states = f"state:completed or some of state:{','.join(BAD_STATES)}"
-        message = f"runs are ordered by their end only with {states}, and without {', '.join(ELSEWHERE)}"
+        message = f"the order by {order.word} lists ended runs alone, and the query has live ones; write started"
         raise Refused(message, code="invalid", field="sort")
     return order
+
+
+def match_index(order: Order, query: Query) -> Q:
+    """Return the condition on runs with a value in an order. A run that ended badly has one; to state it would keep
+    SQLite from the index of such runs.
+    """
+    states = _find_states(query)
+    if not order.of_ended or (order.word == "ended" and states is not None and states <= set(BAD_STATES)):
+        return Q()
+    return Q(**{f"{order.column}__isnull": False})
 
 
 def keep_order(name: str, query: Query) -> Order:
@@ -90,17 +104,16 @@ def keep_order(name: str, query: Query) -> Order:
         return NEWEST
 
 
-def match_index(order: Order, query: Query) -> Q:
-    """Return the condition that names the order's index, for a query that it answers."""
-    return HAS_COMPLETED if order.word == "ended" and _states(query) == COMPLETED else Q()
+def _may_have_ended(query: Query) -> bool:
+    """Return True if an ended run can match."""
+    states = _find_states(query)
+    waits = any(term.field == "waits" and not term.negated for term in query.terms)
+    return not waits and (states is None or not TERMINAL.isdisjoint(states))
 
 
-def _states(query: Query) -> frozenset[str] | None:
-    """Return the states that a query asks for, if one index has their ends. None: a planner would sort."""
-    if any(term.field in ELSEWHERE and not term.negated for term in query.terms):
-        return None
+def _find_states(query: Query) -> frozenset[str] | None:
+    """Return the states that a query names; None: it names none."""
     for term in query.terms:
         if term.field == "state" and not term.negated and isinstance(term.value, tuple):
-            chosen = frozenset(term.value)
-            return chosen if chosen <= set(BAD_STATES) or chosen == COMPLETED else None
+            return frozenset(term.value)
     return None

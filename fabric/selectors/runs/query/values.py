@@ -15,6 +15,9 @@ from fabric.core.values.units import US
 NUMBER_MAX = 10**15
 """Nothing that is compared is larger, and a column of 64 bits holds it."""
 
+CHOICES_SHOWN = 24
+"""A longer list of choices is cut in a sentence."""
+
 
 class Kind(StrEnum):
     """The kind of a field's value."""
@@ -68,7 +71,7 @@ def _choice(text: str, choices: tuple[str, ...], known: Known) -> Value:
         word = part.strip().lower().replace("-", "_")
         if word not in choices:
             close = get_close_matches(word, choices, n=1, cutoff=0.5)
-            guess = f"did you mean {close[0]}?" if close else f"there are {', '.join(choices)}"
+            guess = f"did you mean {close[0]}?" if close else f"there are {_list_choices(choices)}"
             what = f"{part.strip()[:30]!r} is none of its values" if word else "a value is missing at a comma"
             # A comma without a word is marked itself, so that there is something to see.
             end = at + len(part) if part else min(len(text), at + 1)
@@ -77,6 +80,11 @@ def _choice(text: str, choices: tuple[str, ...], known: Known) -> Value:
         chosen.append(word)
         at += len(part) + 1
     return tuple(dict.fromkeys(chosen))
+
+
+def _list_choices(choices: tuple[str, ...]) -> str:
+    more = f" and {len(choices) - CHOICES_SHOWN} more" if len(choices) > CHOICES_SHOWN else ""
+    return ", ".join(choices[:CHOICES_SHOWN]) + more
 
 
 def _yes_no(text: str, choices: tuple[str, ...], known: Known) -> Value:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from console.api.shapes.common import instant
 from fabric.models import Event
 from fabric.selectors.runs.export import bundle
 from tests.fabric.services.world import ran
@@ -39,6 +40,9 @@ def test_each_in_its_envelope(program, ended, address):
     assert (last["payload"]["kind"], last["payload"]["state"]) == ("run_ended", "completed")
     assert ended.created_at <= first["timestamp"] <= last["timestamp"]
     assert first["source"]["layer"]
+    assert (first["seq"], first["kind"]) == (first["payload"]["seq"], first["payload"]["kind"]) == (1, "run_started")
+    assert first["at"] == instant(first["timestamp"])
+    assert last["summary"] == "The run completed: finished"
 
 
 def test_a_page_at_a_time_misses_nothing_and_repeats_nothing(program, ended, address):
@@ -75,7 +79,7 @@ def test_what_a_newer_version_wrote_does_not_hide_the_rest(program, ended, addre
         Event.objects.filter(run_id=ended.id, seq=4).update(kind="teleported")
     events = program.get(address).json()["events"]
     assert len(events) == ended.last_seq
-    assert events[3]["payload"]["kind"] == "teleported"
+    assert events[3]["payload"]["kind"] == events[3]["kind"] == events[3]["summary"] == "teleported"
 
 
 def test_a_page_ends_where_its_contents_grow_large(program, ended, address, monkeypatch):

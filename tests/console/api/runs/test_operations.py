@@ -184,7 +184,15 @@ class TestListing:
             ({"limit": "9" * 5000}, "limit"),
             ({"cursor": "yesterday"}, "cursor"),
             ({"cursor": "1" * 201}, "cursor"),
-            ({"sort": "cost"}, "sort"),
+            ({"sort": "tokens"}, "sort"),
+            ({"sort": "-cost", "q": "state:running"}, "sort"),
+            ({"order": "cost"}, "order"),
+            ({"q": "cost:much"}, "q"),
+            ({"q": "x" * 501}, "q"),
+            ({"q": "state:failed", "tier": "batch"}, "tier"),
+            ({"sort": "cost", "waits_for": "person"}, "waits_for"),
+            ({"q": "", "cursor": "yesterday"}, "cursor"),
+            ({"sort": "cost", "cursor": "yesterday"}, "cursor"),
             ({"limit": [1, 2]}, "limit"),
         ],
     )
@@ -193,10 +201,57 @@ class TestListing:
         assert answer.status_code == 422
         assert [error["path"] for error in answer.json()["errors"]] == [path]
 
+    def test_a_query_in_an_order_a_page_at_a_time(self, program, small):
+        made = [program.post(RUNS, ASKED).json()["id"] for _ in range(6)]
+        for number, run_id in enumerate(made[:5]):
+            changed = {"cost_usd_micros": 100 - number // 2, "state": "failed", "ended_at": 2**50}
+            Run.objects.filter(id=run_id).update(**changed, fired="\nbudget\n" if number else "")
+        for sort in ("-cost", "cost"):
+            seen, cursor = [], None
+            while True:
+                asked = {"q": "fired:budget state:failed,queued", "sort": sort, "limit": 2}
+                page = program.get(RUNS, **asked, **({"cursor": cursor} if cursor else {})).json()
+                seen += [run["id"] for run in page["runs"]]
+                cursor = page["next_cursor"]
+                if cursor is None:
+                    break
+            expected = [made[1], *sorted(made[2:4]), made[4]]
+            assert seen == (expected if sort == "-cost" else expected[::-1])
+        assert [run["id"] for run in program.get(RUNS, q="state:queued").json()["runs"]] == [made[5]]
+        assert len(program.get(RUNS, q="").json()["runs"]) == 6
+
+    def test_a_query_finds_child_runs_by_their_parent(self, program, small):
+        parent, child = (program.post(RUNS, ASKED).json()["id"] for _ in range(2))
+        Run.objects.filter(id=child).update(parent_run_id=parent, root_run_id=parent)
+        assert [run["id"] for run in program.get(RUNS, q=f"parent:{parent}").json()["runs"]] == [child]
+        assert [run["id"] for run in program.get(RUNS, q="").json()["runs"]] == [parent]
+
+    def test_a_query_that_cannot_be_read_says_where(self, program, small):
+        answer = program.get(RUNS, q="state:failed stat:x")
+        assert answer.status_code == 422
+        assert answer.json()["detail"] == "At character 14 of q: there is no field 'stat': did you mean state?"
+        (error,) = answer.json()["errors"]
+        assert (error["path"], error["start"], error["end"]) == ("q", 13, 17)
+
+    def test_a_run_says_what_troubled_it(self, program, small):
+        run_id = program.post(RUNS, ASKED).json()["id"]
+        (run,) = program.get(RUNS).json()["runs"]
+        assert (run["cause"], run["failure"], run["fired"]) == ("", "", [])
+        trouble = {"cause": "budget_gate", "failure": "cost_overrun"}
+        Run.objects.filter(id=run_id).update(**trouble, fired="\nbudget\nretry\n", reason="too dear")
+        for run in (program.get(RUNS).json()["runs"][0], program.get(f"{RUNS}/{run_id}").json()):
+            assert {name: run[name] for name in trouble} == trouble
+            assert (run["fired"], run["reason"], run["stage"], run["revision"]) == (
+                ["budget", "retry"],
+                "too dear",
+                "",
+                1,
+            )
+
     def test_runs_of_another_workspace_are_not_there(self, program, small, stranger):
         program.post(RUNS, ASKED)
         Run.objects.update(workspace_id=stranger.workspace_id)
-        assert program.get(RUNS).json()["runs"] == []
+        assert program.get(RUNS).json()["runs"] == program.get(RUNS, q="").json()["runs"] == []
 
 
 class TestOne:

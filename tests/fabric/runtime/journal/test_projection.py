@@ -31,7 +31,7 @@ def changes(world: World):
 def test_a_run_that_never_started():
     empty = projection.columns(Run("run-1"))
     assert (empty.state, empty.started_at, empty.ended_at, empty.cost_usd_micros) == (RunState.QUEUED, None, None, 0)
-    assert empty.stage == ""
+    assert (empty.stage, empty.cause, empty.failure, empty.fired) == ("", "", "", "")
 
 
 def test_a_run_on_its_way():
@@ -90,6 +90,7 @@ def test_a_run_that_has_ended():
     world = ran(lone(), {"worker": [fails(), summary()]})
     now = columns(world)
     assert (now.state, now.recovered, now.truncated, now.reason) == (RunState.COMPLETED, True, False, "finished")
+    assert (now.cause, now.failure, now.fired) == ("rate_limit", "provider_failure", "\nretry\n")
     assert now.ended_at == world.events[-1].at
 
 

@@ -152,6 +152,6 @@ def test_runs_are_found_by_indexes(actor, small, make, django_assert_max_num_que
     looked = [query["sql"] for query in asked.captured_queries if "FROM fabric_run" in query["sql"]]
     assert len(looked) == 3
     with connection.cursor() as cursor:
-        for statement, index in zip(looked, ("run_completed", "run_bad_ended", "run_live"), strict=True):
+        for statement, index in zip(looked, ("run_ended", "run_bad_ended", "run_live"), strict=True):
             cursor.execute(f"EXPLAIN QUERY PLAN {statement}")
             assert index in str(cursor.fetchall())

@@ -190,7 +190,7 @@ def test_it_is_answered_from_indexes(actor, decided, django_assert_max_num_queri
     ]
     assert len(looked) == 2
     with connection.cursor() as cursor:
-        for statement, index in zip(looked, ("run_completed", "run_bad_ended"), strict=True):
+        for statement, index in zip(looked, ("run_ended", "run_bad_ended"), strict=True):
             cursor.execute(f"EXPLAIN QUERY PLAN {statement}")
             assert index in str(cursor.fetchall())
 

@@ -22,7 +22,7 @@ from tests.sets import many
 
 LOST = {
     "state": "", "stage": "?", "epoch": 9, "cost_usd_micros": -1, "tokens": -1, "reason": "?", "recovered": True,
-    "truncated": True, "started_at": None, "ended_at": 1, "deadline_at": 1, "wake_at": None,
+    "truncated": True, "cause": "?", "failure": "?", "fired": "?", "started_at": None, "ended_at": 1, "deadline_at": 1, "wake_at": None,
 }  # fmt: skip
 
 
@@ -92,7 +92,8 @@ def kept(world):
             id=run_id, workspace_id=WORKSPACE, fabric_id="f", revision_id="r", title="virtual", trace_id=run.new.trace_id,
             seed=run.new.seed, tier=run.new.tier, created_at=1, state=columns.state, stage=columns.stage,
             epoch=columns.epoch, cost_usd_micros=columns.cost_usd_micros, tokens=columns.tokens, reason=columns.reason,
-            recovered=columns.recovered, truncated=columns.truncated, started_at=columns.started_at,
+            recovered=columns.recovered, truncated=columns.truncated, cause=columns.cause,
+            failure=columns.failure, fired=columns.fired, started_at=columns.started_at,
             ended_at=columns.ended_at, deadline_at=columns.deadline_at, last_seq=run.last_seq, head_hash=run.head,
             fence=run.fence, incarnation=run.incarnation, wake_at=run.wake_at,
         )  # fmt: skip

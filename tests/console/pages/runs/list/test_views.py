@@ -14,10 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.pages.runs.list.chart import BARS_MAX, WIDTHS_S, Chart
-from console.pages.runs.list.rows import list_recovery_marks, marks
+from console.pages.runs.list.rows import marks
 from console.pages.runs.list.views import TABS
 from console.templatetags.figures import instant
+from console.words.protections import MARKS
 from fabric.composition import engine as wiring
+from fabric.core.state.trouble import FIRED
 from fabric.core.values.flow import RunState, Stage
 from fabric.models import Run
 from fabric.selectors import database_time
@@ -27,6 +29,7 @@ from fabric.selectors.runs.query.grammar import FIELDS, Query, parse
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
+from tests.console.templatetags.test_marks import SPRITE
 from tests.fabric.services.world import SMALL, ran
 from tests.people import member, signed_in
 
@@ -95,19 +98,29 @@ def test_the_page_goes_on_both_ways(browser, seven, monkeypatch):
 
 
 def heads(page: str) -> dict[str, str]:
-    """Addresses of the links in the heading of the instants, by their words; the sorted way under ``is``."""
-    head = re.search(r'<th scope="col" class="c-when" aria-sort="(\w+)">(.*?)</th>', page, re.DOTALL)
-    assert head
-    found = re.findall(r'<a href="([^"]+)"[^>]*>([\w ]+)<', head[2])
-    return {"is": head[1]} | {word: unescape(link) for link, word in found}
+    """Addresses of the links in the headings, by their words; the heading that is sorted by, and its way, under
+    ``is``.
+    """
+    found = re.findall(r'<th scope="col" class="([\w-]+) sorts"(?: aria-sort="(\w+)")?>(.*?)</th>', page, re.DOTALL)
+    assert [heading for heading, _, _ in found] == ["c-when", "num"]
+    (way,) = [f"{heading} {way}" for heading, way, _ in found if way]
+    links = [link for _, _, head in found for link in re.findall(r'<a href="([^"]+)"[^>]*>([\w ]+)<', head)]
+    return {"is": way} | {word: unescape(link) for link, word in links}
+
+
+def others(line: str = "") -> dict[str, str]:
+    """The links to the orders of ended runs."""
+    asked = {"q": line} if line else {}
+    words = {"took": "-took", "by end": "-ended", "Cost": "-cost"}
+    return {word: f"/runs?{urlencode({**asked, 'sort': sort})}" for word, sort in words.items()}
 
 
 def test_the_heading_turns_the_order_around_and_pages_go_on_in_it(browser, seven, monkeypatch):
     monkeypatch.setattr("console.pages.runs.list.views.PAGE_RUNS", 3)
-    assert heads(shown(browser)) == {"is": "descending", "Started": "/runs?sort=started"}
+    assert heads(shown(browser)) == {"is": "c-when descending", "Started": "/runs?sort=started"} | others()
     page = shown(browser, sort="started")
     assert 'aria-label="Runs, the oldest first"' in page
-    assert heads(page) == {"is": "ascending", "Started": "/runs"}
+    assert heads(page) == {"is": "c-when ascending", "Started": "/runs"} | others()
     address, down = "/runs?sort=started", []
     while address:
         page = browser.get(address).content.decode()
@@ -131,9 +144,11 @@ def test_failed_runs_are_ordered_by_their_end_and_show_it(browser, seven):
     page = browser.get(failed["by end"]).content.decode()
     assert titles(page) == [1, 2]
     assert heads(page) == {
-        "is": "descending",
+        "is": "c-when descending",
         "Ended": "/runs?q=state%3Afailed&sort=ended",
+        "took": "/runs?q=state%3Afailed&sort=-took",
         "by start": "/runs?q=state%3Afailed",
+        "Cost": "/runs?q=state%3Afailed&sort=-cost",
     }
     assert instant(started + 90_000_000, "full") in page
     assert titles(browser.get(heads(page)["Ended"]).content.decode()) == [2, 1]
@@ -141,17 +156,44 @@ def test_failed_runs_are_ordered_by_their_end_and_show_it(browser, seven):
     assert instant(started + 90_000_000, "full") in news.content.decode()
 
 
+def test_ended_runs_are_ordered_by_cost_and_by_their_time(browser, seven, monkeypatch):
+    monkeypatch.setattr("console.pages.runs.list.views.PAGE_RUNS", 2)
+    for number, (cost, took) in enumerate(((5, 900), (90, 30), (7, 600))):
+        begun = Run.objects.get(id=seven[number]).created_at
+        Run.objects.filter(id=seven[number]).update(cost_usd_micros=cost, state="failed", ended_at=begun + took)
+    page = shown(browser)
+    for word, way, found, rest in (("Cost", "num", [1, 2], [0]), ("took", "c-when", [0, 2], [1])):
+        first = browser.get(heads(page)[word]).content.decode()
+        assert (titles(first), heads(first)["is"]) == (found, f"{way} descending")
+        following = re.search(r'<a rel="next" href="([^"]+)">(?:Cheaper|Shorter) runs', first)
+        last = browser.get(unescape(following[1])).content.decode()
+        assert titles(last) == rest
+        back = re.search(r'<a rel="prev" href="([^"]+)">(?:Dearer|Longer) runs', last)
+        assert titles(browser.get(unescape(back[1])).content.decode()) == found
+        turned = browser.get(heads(first)[word]).content.decode()
+        assert (titles(turned), heads(turned)["is"]) == ([*rest, found[1]], f"{way} ascending")
+    assert heads(shown(browser, q="state:running,failed")) == others("state:running,failed") | {
+        "is": "c-when descending",
+        "Started": "/runs?q=state%3Arunning%2Cfailed&sort=started",
+    }
+
+
+def test_live_runs_have_one_order(browser, seven):
+    page = shown(browser, q="state:waiting")
+    assert heads(page) == {"is": "c-when descending", "Started": "/runs?q=state%3Awaiting&sort=started"}
+
+
 def test_an_order_is_kept_where_it_serves_and_let_go_where_it_does_not(browser, seven):
     page = shown(browser, q="state:failed request", sort="-ended")
     assert page.count('<input type="hidden" name="sort" value="-ended">') == 2
     removed = [unescape(link) for link in re.findall(r'<a href="([^"]+)" aria-label="Remove filter', page)]
-    assert removed == ["/runs?q=request", "/runs?q=state%3Afailed&sort=-ended"]
+    assert removed == ["/runs?q=request&sort=-ended", "/runs?q=state%3Afailed&sort=-ended"]
     for line, kept in (("state:failed", "&sort=-ended"), ("state:running", "")):
         answer = browser.get("/runs", {"q": line, "last": "state:failed", "sort": "-ended"})
         assert answer.headers["Location"] == f"/runs?{urlencode({'q': line})}{kept}"
     answer = browser.get("/runs", {"q": "nope:1", "last": "", "sort": "-ended"})
-    assert (answer.status_code, len(titles(answer.content.decode()))) == (422, 7)
-    refused = browser.get("/runs?sort=cost")
+    assert (answer.status_code, len(titles(answer.content.decode()))) == (422, 3)
+    refused = browser.get("/runs?sort=tokens")
     assert refused.status_code == 422
     assert "is no order of runs; write started or -started" in unescape(refused.content.decode())
 
@@ -161,8 +203,8 @@ def test_a_run_that_a_protection_stopped_says_why_and_claims_nothing_else(browse
     Run.objects.filter(id=seven[2]).update(reason=why)
     Run.objects.filter(id=seven[0]).update(reason="finished")
     page = shown(browser)
-    assert not re.search("nothing fired|Protections</th>", page)
-    assert '<th scope="col">Recovery</th>' in page
+    assert "nothing fired" not in page
+    assert '<th scope="col">Protections</th>' in page
     whole, cut = re.search(r'<span class="why" title="([^"]+)">([^<]+)</span>', page).groups()
     assert unescape(whole) == why
     assert (unescape(cut)[:119], len(unescape(cut))) == (why[:119], 120)
@@ -170,6 +212,42 @@ def test_a_run_that_a_protection_stopped_says_why_and_claims_nothing_else(browse
     assert re.search(r'<td class="fit c-prot"></td>', page)
     assert titles(shown(browser, q='why:"breaker of provider"')) == [2]
     assert "has breaker of provider" in shown(browser, q='why:"breaker of provider"')
+
+
+def protections(page: str) -> list[str]:
+    """The cells of the column, as words."""
+    cells = re.findall(r'<td class="fit c-prot">(.*?)</td>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in cells]
+
+
+def test_what_fired_is_shown_and_finds_the_runs_with_it(browser, seven):
+    Run.objects.filter(id=seven[2]).update(cause="budget_gate", failure="cost_overrun", fired="\nbudget\nretry\n")
+    Run.objects.filter(id=seven[1]).update(cause="timeout", failure="provider_failure", fired="\nretry\n")
+    page = shown(browser)
+    assert protections(page) == ["", "", "", "", "budget retry cost overrun", "retry provider failure", "replanned 2×"]
+    links = {word: unescape(link) for link, word in re.findall(r'href="([^"]+)" title="Show runs with ([^"]+)"', page)}
+    assert {word: titles(browser.get(link).content.decode()) for word, link in links.items()} == {
+        "fired: budget": [2],
+        "fired: retry": [2, 1],
+        "failure: cost overrun": [2],
+        "failure: provider failure": [1],
+        "replans: replanned 2×": [0],
+    }
+    narrowed = shown(browser, q="fired:retry state:failed failure:provider_failure request", sort="started")
+    links = [unescape(link) for link in re.findall(r'href="([^"]+)" title="Show runs (?:with|of)', narrowed)]
+    assert links == [
+        "/runs?" + urlencode({"q": line, "sort": "started"})
+        for line in (
+            "fired:retry state:failed failure:provider_failure request fabric:small",
+            "state:failed failure:provider_failure request fired:retry",
+            "fired:retry state:failed request failure:provider_failure",
+        )
+    ]
+
+
+def test_every_protection_has_its_mark():
+    assert tuple(MARKS) == FIRED
+    assert {icon for icon, _ in MARKS.values()} <= SPRITE
 
 
 def test_reasons_are_for_who_may_read_them(owner, seven):
@@ -461,7 +539,6 @@ def test_every_state_in_every_stage_has_its_bar():
         assert {mark.tone for mark in made} <= {"ok", "info", "human", "danger", "neutral", "line"}, (state, stage)
         if state is RunState.COMPLETED:
             assert {mark.word for mark in made} == {"passed"}, stage
-        assert all(mark.word for mark in list_recovery_marks(state, 1, recovered=True, truncated=True)), state
 
 
 def test_the_views_are_queries():

@@ -15,6 +15,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.models import Fabric, Revision, Run
 from fabric.models.fields.identities import new_id
+from fabric.runtime.ports.batch_parts import list_names, names_text
 from fabric.selectors import database_time
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
@@ -30,12 +31,20 @@ from fabric.selectors.runs.query.list_pages import (
     runs_news,
     runs_page,
 )
-from fabric.selectors.runs.query.orders import Order, keep_order, match_index, read_order
+from fabric.selectors.runs.query.orders import COLUMNS, Order, keep_order, list_order_words, match_index, read_order
 from tests.benchmarks.console import many_runs, pages
 from tests.benchmarks.throughput.spec import SPEC
 
 NOW = 1_795_250_000 * US
 COUNT = 600
+TROUBLES = (
+    (slice(20, 30), "budget_gate", "cost_overrun", "budget"),
+    (slice(30, 36), "timeout", "provider_failure", "retry", "budget"),
+    (slice(36, 40), "timeout", "provider_failure", "retry_budget"),
+    (slice(40, 43), "below_tau", "", "score"),
+    (slice(43, 44), "", "", "undo"),
+)
+"""Some of the runs, the oldest first: their cause, their row of the decision table, and what fired."""
 
 
 @pytest.fixture
@@ -55,6 +64,8 @@ def many(actor) -> dict[str, RunRow]:
     later.pk, later.number, later.digest = new_id(), 2, "another"
     later.save(force_insert=True)
     Run.objects.filter(id__in=ids[9:12]).update(revision_id=later.pk)
+    for some, cause, failure, *fired in TROUBLES:
+        Run.objects.filter(id__in=ids[some]).update(cause=cause, failure=failure, fired=names_text(fired))
     whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
     return {row.id: row for row in (RunRow(*values) for values in whole)}
 
@@ -105,6 +116,13 @@ ASKED = {
     "why:BREAKER": lambda row: "breaker" in row.reason.lower(),
     'why:"100%"': lambda row: "100%" in row.reason,
     "-why:breaker": lambda row: "breaker" not in row.reason.lower(),
+    "fired:budget": lambda row: "budget" in list_names(row.fired),
+    "fired:budget,retry": lambda row: {"budget", "retry"} & {*list_names(row.fired)},
+    "fired:budget fired:retry": lambda row: {"budget", "retry"} <= {*list_names(row.fired)},
+    "-fired:budget": lambda row: "budget" not in list_names(row.fired),
+    "failure:cost_overrun": lambda row: row.failure == "cost_overrun",
+    "-failure:cost_overrun,provider_failure": lambda row: row.failure not in ("cost_overrun", "provider_failure"),
+    "cause:budget_gate": lambda row: row.cause == "budget_gate",
     "tier:high_stakes": lambda row: row.tier == Tier.HIGH_STAKES,
     "priority:critical": lambda row: row.created_by == "ana",
     "started:-5d": lambda row: row.created_at >= NOW - 5 * DAY,
@@ -310,6 +328,10 @@ PLANS = {
     "state:failed": "run_bad",
     "state:failed,cancelled": "run_bad",
     "recovered:yes": "run_recovered",
+    "fired:budget": "run_troubled",
+    "fired:budget,loop state:failed,completed": "run_troubled",
+    "failure:cost_overrun": "run_troubled",
+    "cause:budget_gate -tier:batch": "run_troubled",
     "session:close-7": "run_session",
     "fabric:claims-triage": "run_fabric",
     "started:-4h -state:cancelled": "run_list",
@@ -337,21 +359,24 @@ def test_the_counts_of_the_views_read_their_index_alone(many, actor):
         assert not pages.SCAN.search(plan)
 
 
-ENDS = {
-    "state:failed": "run_bad_ended",
-    "state:failed,aborted ended:today": "run_bad_ended",
-    "state:failed,cancelled tier:batch -fabric:claims-triage cost:>0.1": "run_bad_ended",
-    "state:completed": "run_completed",
-    "state:completed recovered:yes": "run_completed",
-    "state:completed ended:<-20d fees": "run_completed",
+ORDERS = {
+    ("", "ended"): "run_ended",
+    ("state:completed ended:<-20d fees", "ended"): "run_ended",
+    ("state:failed", "ended"): "run_bad_ended",
+    ("state:failed,cancelled tier:batch -fabric:claims-triage cost:>0.1", "ended"): "run_bad_ended",
+    ("", "cost"): "run_cost",
+    ("state:failed,completed cost:>0.1", "cost"): "run_cost",
+    ("", "took"): "run_took",
+    ("tier:batch took:>1m", "took"): "run_took",
 }
+"""The index of a query in an order."""
 
 
 @pytest.mark.parametrize("falling", [True, False])
-@pytest.mark.parametrize("text", ENDS)
-def test_an_order_by_the_end_is_its_indexs_own(many, actor, text, falling):
-    """SQLite sorts no more than the runs of one instant, by their ids."""
-    asked, order = query(text, actor), Order("ended", falling)
+@pytest.mark.parametrize(("text", "word"), ORDERS)
+def test_an_order_is_its_indexs_own(many, actor, text, word, falling):
+    """SQLite sorts no more than the runs of one value, by their ids."""
+    asked, order = query(text, actor), Order(word, falling)
     rows = runs_list._query_runs(actor, asked, fabric_ids(actor)).filter(match_index(order, asked))
     for some in (
         rows,
@@ -359,7 +384,7 @@ def test_an_order_by_the_end_is_its_indexs_own(many, actor, text, falling):
         rows.filter(order.match_beyond("1.x", "after")),
     ):
         plan = order.sort(some).values("id")[:50].explain()
-        assert f"INDEX {ENDS[text]} " in plan
+        assert f"INDEX {ORDERS[text, word]} " in plan
         assert "TEMP B-TREE FOR ORDER BY" not in plan
 
 
@@ -376,18 +401,23 @@ def test_the_oldest_first_is_the_lists_index_from_its_other_end(many, actor):
         ("started:-20d", "-started"),
         ("state:failed,aborted", "ended"),
         ("state:failed,aborted", "-ended"),
-        ("state:completed tokens:<20k", "-ended"),
-        ("state:completed tokens:<20k", "ended"),
+        ("tokens:<20k", "-ended"),
+        ("fabric:claims-triage", "ended"),
+        ("started:-20d", "cost"),
+        ("fabric:claims-triage", "-cost"),
+        ("state:completed,failed", "took"),
+        ("-state:completed", "-took"),
     ],
 )
 def test_an_order_goes_both_ways(many, actor, text, name):
     asked, fabrics = query(text, actor), fabric_ids(actor)
     order = read_order(name, asked)
     assert order.name == name
-    rows = everything(text, actor)
-    # More runs of one instant than a page has.
-    Run.objects.filter(id__in=[row.id for row in rows[5:30]]).update(**{order.column: NOW - 3 * DAY})
-    expected = sorted(everything(text, actor), key=lambda row: (-getattr(row, order.column), row.id))
+    # More runs of one value than a page has.
+    same = [row.id for row in everything(text, actor) if row.ended_at][5:30]
+    Run.objects.filter(id__in=same).update(cost_usd_micros=5, created_at=NOW - 3 * DAY, ended_at=NOW - 2 * DAY)
+    expected = [row for row in everything(text, actor) if row.ended_at or not order.of_ended]
+    expected = sorted(expected, key=lambda row: (-getattr(row, order.column), row.id))
     expected = expected if order.falling else expected[::-1]
     onwards, back = ("before", "after") if order.falling else ("after", "before")
     down = [runs_page(actor, asked, fabrics, order=order, limit=17)]
@@ -404,21 +434,27 @@ def test_an_order_goes_both_ways(many, actor, text, name):
 @pytest.mark.parametrize(
     ("text", "name", "says"),
     [
-        ("", "cost", "'cost' is no order of runs; write started or -started, ended or -ended"),
+        ("", "tokens", "'tokens' is no order of runs; write started or -started, ended or -ended, cost or -cost, took"),
         ("", "--started", "is no order of runs"),
-        ("", "-ended", "only with state:completed or some of state:aborted,cancelled,failed,stopped"),
-        ("-state:failed", "ended", "only with state:completed"),
-        ("state:completed,failed", "ended", "only with state:completed"),
-        ("state:running", "ended", "only with state:completed"),
-        ("state:failed started:-4d", "ended", "and without waits, fabric, started, session, id, parent"),
-        ("state:failed fabric:claims-triage", "ended", "and without"),
+        ("state:running", "-cost", "the order by cost lists ended runs alone, and the query has live ones"),
+        ("waits:provider", "ended", "the order by ended lists ended runs alone"),
     ],
 )
-def test_an_order_that_no_index_answers_is_refused(many, actor, text, name, says):
+def test_an_order_that_has_no_runs_is_refused(many, actor, text, name, says):
     with pytest.raises(Refused, match=re.escape(says)) as caught:
         read_order(name, query(text, actor))
     assert (caught.value.code, caught.value.field) == ("invalid", "sort")
     assert keep_order(name, query(text, actor)) == Order()
+    assert list_order_words(query("state:running,failed", actor)) == tuple(COLUMNS)
+
+
+def test_what_a_run_came_to_is_known_at_its_end(many, actor):
+    for row in everything("", actor):
+        assert Run.objects.values_list("took_us", "final_cost_usd_micros").get(id=row.id) == (
+            row.took_us,
+            row.final_cost_usd_micros,
+        )
+    assert {row.took_us is None for row in many.values()} == {True, False}
 
 
 def test_fabrics_are_known_by_name(many, actor):
