@@ -116,15 +116,15 @@ class VirtualBreakers:
 
     def _take_steps(self, steps: Generator[RowStep, Any, T], key: Key, permit_s: float) -> T:
         """Execute steps to their end."""
-        answer = None
+        answer, holder = None, build_holder(*key)
         while True:
             try:
-                answer = self._carried_out(steps.send(answer), key, permit_s)
+                answer = self._carried_out(steps.send(answer), holder, permit_s)
             except StopIteration as found:
                 return cast("T", found.value)
 
-    def _carried_out(self, step: RowStep, key: Key, permit_s: float) -> Any:
-        store, holder = self._store, build_holder(*key)
+    def _carried_out(self, step: RowStep, holder: str, permit_s: float) -> Any:
+        store = self._store
         where = (step.key.scope, step.key.kind)
         if step.do == "look":
             return store.guards([where])[0]

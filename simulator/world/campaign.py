@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing import get_context
@@ -15,6 +14,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from simulator.clockwork.clock import VirtualClock
+from simulator.clockwork.garbage import collect_after
 from simulator.rules.runs import bugs as plants
 from simulator.stores import sqlite as sqlite_stores
 from simulator.stores.contract import Stores
@@ -59,21 +59,8 @@ def simulate(seed: int, plant: str = "", file: Path | None = None) -> SeedReport
 
 
 def _simulate_seed(seed: int, plant: str, file: Path | None = None) -> SeedReport:
-    with _collect_after(whole=(seed + 1) % ALL_SWEPT_EVERY == 0):
+    with collect_after(whole=(seed + 1) % ALL_SWEPT_EVERY == 0):
         return simulate_setup(swarm.draw(seed), plant, file)
-
-
-@contextmanager
-def _collect_after(*, whole: bool) -> Iterator[None]:
-    """Collect cycles after a world, and not during it: almost all of its objects are needed until then."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.collect(2 if whole else 1)
-        if enabled:
-            gc.enable()
 
 
 def simulate_setup(setup: swarm.Setup, plant: str = "", file: Path | None = None) -> SeedReport:

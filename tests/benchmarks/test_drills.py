@@ -1,7 +1,17 @@
+import sys
+
 import pytest
 
 from simulator.drills.fabrics import default_table, samples
 from tests.benchmarks import drills
+
+CALLS = 27_500
+"""Calls of functions of a simulated run at most. A change that needs more raises it, and says why in its commit."""
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="calls are counted differently by another Python")
+def test_a_simulated_run_makes_no_more_calls_than_recorded():
+    assert 0.97 * CALLS < drills.count_calls(default_table()) <= CALLS
 
 
 def test_all_cells_are_drilled_and_their_runs_counted():

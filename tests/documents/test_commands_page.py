@@ -73,7 +73,8 @@ def row(one: argparse.Action) -> str:
 
 
 def section(title: str, parser: argparse.ArgumentParser, level: int, said: str = "") -> str:
-    said = cell(parser.description or said)
+    lines = (parser.description or said).splitlines()
+    said = "\n".join([cell(line) for line in lines[:1]] + [f"- {cell(line)}" if line else "" for line in lines[1:]])
     rows = [row(one) for one in arguments(parser)]
     table = "\n| argument | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
     return f"\n{'#' * level} {title}\n" + (f"\n{said}\n" if said else "") + table

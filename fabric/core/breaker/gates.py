@@ -10,6 +10,7 @@ from fabric.core.spec.endpoints import endpoint_name
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.breakers import Breaker, BreakerScope, SignalName
 from fabric.core.spec.policies.fallbacks import chain
+from fabric.core.values.identity_cache import keep_results
 
 
 def find_name(scope: BreakerScope, spec: FabricSpec, command: CallModel | CallTool) -> str | None:
@@ -74,13 +75,26 @@ def _stands_in(spec: FabricSpec, command: CallModel) -> bool:
     own = spec.agent(command.agent).model
     if command.model == own:
         return False
-    return command.model in chain({model.name: model.fallbacks for model in spec.models}, own)
+    return command.model in _list_fallbacks(spec, own)
+
+
+@keep_results
+def _list_fallbacks(spec: FabricSpec, own: str) -> tuple[str, ...]:
+    return chain({model.name: model.fallbacks for model in spec.models}, own)
 
 
 def _costs_less(spec: FabricSpec, command: CallModel) -> bool:
     """Return True if the model is a cheaper one for its agent's own."""
+    return command.model in _list_cheaper(spec, spec.agent(command.agent).model)
+
+
+@keep_results
+def _list_cheaper(spec: FabricSpec, own: str) -> tuple[str, ...]:
+    """Return the cheaper models for a model, nearest first."""
     cheaper = {model.name: model.cheaper for model in spec.models}
-    name = cheaper.get(spec.agent(command.agent).model)
-    while name is not None and name != command.model:  # Publication refuses a ring.
+    found: list[str] = []
+    name = cheaper.get(own)
+    while name is not None and name not in found:
+        found.append(name)
         name = cheaper.get(name)
-    return name is not None
+    return tuple(found)

@@ -9,7 +9,6 @@ in the row and its log. A run's journal has the findings on its own call.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from fabric.core.breaker.signals import (
@@ -36,6 +35,7 @@ from fabric.core.breaker.table import (
 )
 from fabric.core.spec.policies.breakers import PER_STEP, Breaker, SignalName
 from fabric.core.values.frozen import value
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.units import US
 
 LOOKS = 4
@@ -108,7 +108,7 @@ class Gate:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class PassedBreaker:
     """A breaker that let a call pass, as it stood."""
 
@@ -133,7 +133,7 @@ class BreakerRefusal:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class RowStep:
     """An operation on a row. ``look`` returns the Row; ``left`` the micro-dollars left in that scope's budget, None
     without one; ``change`` and ``permit`` True if done; the others nothing.
@@ -264,6 +264,11 @@ def judge_gate(gate: Gate, row: BreakerRow, standing: Standing) -> BreakerRefusa
     )
 
 
+@keep_results
+def _list_watched(breaker: Breaker) -> frozenset[SignalName]:
+    return frozenset(name for signal in breaker.signals for name in signal.names)
+
+
 def settle_breakers(
     met: Iterable[PassedBreaker], end: SignalName | Neutral | None, bad: frozenset[SignalName], wait_us: int = 0
 ) -> Settling:
@@ -274,7 +279,7 @@ def settle_breakers(
     """
     for one in met:
         breaker, row = one.gate.breaker, one.row
-        watched = frozenset(name for signal in breaker.signals for name in signal.names)
+        watched = _list_watched(breaker)
         if one.probe:
             failed = end in watched or bool(bad & watched & PER_STEP)
             if end == NEUTRAL and not failed:

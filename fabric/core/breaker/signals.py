@@ -10,6 +10,7 @@ from fabric.core.breaker.table import BreakerState, Standing
 from fabric.core.events.inputs import CallFailed
 from fabric.core.spec.policies.breakers import COOLDOWN_MAX_S, DOMAIN, Breaker, Signal, SignalName
 from fabric.core.values.frozen import value
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import Cause
 from fabric.core.values.units import US
 
@@ -92,6 +93,15 @@ def tallies(policy: Breaker, domain: str, signal: SignalName | None, wait_us: in
     its Retry-After.
     """
     yield from _waits(policy, domain, signal, wait_us)
+    yield from _list_counts(policy, domain, signal)
+
+
+@keep_results
+def _list_counts(policy: Breaker, domain: str, signal: SignalName | None) -> tuple[CountChange, ...]:
+    return tuple(_count(policy, domain, signal))
+
+
+def _count(policy: Breaker, domain: str, signal: SignalName | None) -> Iterator[CountChange]:
     for one in policy.signals:
         if DOMAIN[one.names[0]] != domain:
             continue

@@ -106,8 +106,9 @@ def observe(guards: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     changed: dict[str, Any] | None = None
     fact = event.fact
     step_id = getattr(fact, "step_id", "")
+    branch = branch_key(step_id) if step_id else ""
     for seen_by, of_run, begins, of_step, fresh in _OBSERVERS.get(fact.kind, ()):
-        key = of_run or begins + (step_id if of_step else branch_key(step_id))
+        key = of_run or begins + (step_id if of_step else branch)
         before = guards.get(key, fresh)
         after = seen_by(before, event)
         if after is not before:

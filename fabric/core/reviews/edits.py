@@ -6,6 +6,7 @@ An edit is checked by its type when it arrives, and then by all checks of the or
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal
 
 from pydantic import BaseModel, ValidationError
@@ -56,7 +57,12 @@ def offered_edit(work: Work, failure: Failure, item: str) -> dict[str, JSON]:
     step = work.run.steps.get(failure.step_id)
     if step is None or step.stage is not Stage.FAN_OUT or is_judge(step) or slices.is_slice(step.agent):
         return {}
-    return _offer("brief", Brief.model_json_schema(), slices.plan(work)["briefs"][step.brief])
+    return _offer("brief", _brief_schema(), slices.plan(work)["briefs"][step.brief])
+
+
+@cache
+def _brief_schema() -> JSON:
+    return Brief.model_json_schema()
 
 
 def _model(work: Work, stage: Stage, step_id: str) -> type[BaseModel] | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +23,7 @@ from fabric.core.spec.tree import FabricTree
 from fabric.core.values.fingerprint import fingerprint
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import ErrorClass, FailureType, Tier
 
 TIMES_MAX = 20
@@ -98,7 +98,7 @@ class Ladders:
         return _carry_alerts(self.layered.get((failure, tier, stage)) or self.table[failure, tier])
 
 
-@lru_cache(maxsize=4_096)
+@keep_results
 def _carry_alerts(ladder: Ladder) -> Ladder:
     """Return the ladder with each alert repeated at the rungs behind it. A rung that cannot apply is skipped, and its
     alert must not be.

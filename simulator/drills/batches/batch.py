@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.worker.process.duties import database_us
+from simulator.clockwork.garbage import collect_after
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.runs.retention import runs_prune
 
@@ -36,11 +37,16 @@ def batch_drill(batch: str, holder: str) -> int:
     """
     driven = 0
     while (one := drill_claim(batch, holder)) is not None:
-        came, kept = drill_drive(one)
-        drill_end(one, holder, kept, **came)
+        with collect_after():
+            _drill(one, holder)
         _prune(one)
         driven += 1
     return driven
+
+
+def _drill(one: Drill, holder: str) -> None:
+    came, kept = drill_drive(one)
+    drill_end(one, holder, kept, **came)
 
 
 def _prune(one: Drill) -> None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from fabric.core.people.roles import DRAFT_OF
+from fabric.core.values.units import US
 from fabric.models import Fabric
 from simulator.drills.runs.names import split_draft_name
+
+
+def convert_instant(at: datetime) -> int:
+    """Return an instant in microseconds since the epoch, as drills have them."""
+    return int(at.timestamp() * US)
 
 
 def list_draft_fabrics(workspace_id: str, fabric: str = "") -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from fabric.selectors.fabrics.lookup import revision_get
 from fabric.selectors.reach import match_visible
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill, Status
 from simulator.drills.runs.names import split_draft_name
-from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
+from simulator.drills.selectors.draft_fabrics import convert_instant, list_draft_fabrics
 from simulator.drills.selectors.drill_views import BatchView, CellView, Coverage, DrillView, State, cell_digests
 from simulator.scenarios.play.verdicts import deviate, split_reason
 from simulator.scenarios.promises.digests import Cell
@@ -41,24 +41,24 @@ def coverage(actor: Actor, fabric: str, mode: str = VIRTUAL) -> Coverage:
     page = revision_get(actor, fabric)
     digests = cell_digests(page.fabric.revision_id)
     drafts = tuple(list_draft_fabrics(actor.workspace_id, page.fabric.name)) if mode == VIRTUAL else ()
-    cells, batches, last = cells_known(page.fabric.id, digests, mode, drafts, page.fabric.revision_id)
+    cells, batches, last = cells_known(page.fabric.id, digests, mode, drafts, convert_instant(page.fabric.published_at))
     return Coverage(page, cells, batches, _ahead(batches, mode), last, mode)
 
 
 def cells_known(
-    fabric_id: str, digests: Mapping[Cell, str], mode: str = VIRTUAL, drafts: Sequence[str] = (), published: str = ""
+    fabric_id: str, digests: Mapping[Cell, str], mode: str = VIRTUAL, drafts: Sequence[str] = (), published_at: int = 0
 ) -> tuple[tuple[CellView, ...], tuple[BatchView, ...], BatchView | None]:
     """Return the 24 cells row by row, the open batches, and the last ended one.
 
     ``fabric_id``: whose drills. ``digests``: digests of fresh verdicts. ``drafts``: fabrics of its drilled drafts, and
-    ``published``: its published revision. A verdict about a draft counts for an equal cell. An unequal one is stale
-    only if it is older than the revision: a newer draft says nothing about what is published.
+    ``published_at``: instant of its published revision, microseconds. A verdict about a draft counts for an equal cell.
+    An unequal one is stale only if it was asked for before that: a newer draft says nothing about what is published.
     """
     drills = Drill.objects.filter(mode=mode, scenario="")
     rows = drills.filter(fabric_id=fabric_id)
     # Open ones first: a drill that ends meanwhile is then shown as open, and never as missing.
     open_now = {(one.failure, one.tier): one for one in rows.filter(status__in=OPEN_STATUSES).select_related("fabric")}
-    newest, fresh = _newest(drills, fabric_id, digests, drafts, published)
+    newest, fresh = _newest(drills, fabric_id, digests, drafts, published_at)
     batches = _batches({one.batch for one in open_now.values()})
     last = rows.filter(ended_at__isnull=False).order_by("-id").values_list("batch", flat=True).first()
     known = {
@@ -74,14 +74,14 @@ def cells_known(
 
 
 def _newest(
-    drills: QuerySet[Drill], fabric_id: str, digests: Mapping[Cell, str], drafts: Sequence[str], published: str
+    drills: QuerySet[Drill], fabric_id: str, digests: Mapping[Cell, str], drafts: Sequence[str], published_at: int
 ) -> tuple[dict[Cell, Any], dict[Cell, Any]]:
     """Return ids of each cell's newest judged drill, and of the newest about the present cell.
 
     It is one query of an index look-up each, for each of the fabrics.
     """
     judged = drills.filter(fabric_id=OuterRef("pk")).exclude(verdict="").order_by("-id").values("id")
-    counted = judged.filter(Q(fabric_id=fabric_id) | Q(id__lt=published)) if drafts else judged
+    counted = judged.filter(Q(fabric_id=fabric_id) | Q(asked_at__lt=published_at)) if drafts else judged
     asked: list[Subquery] = []
     for (failure, tier), digest in digests.items():
         asked.append(Subquery(counted.filter(failure=str(failure), tier=str(tier))[:1]))

@@ -12,7 +12,7 @@ from fabric.core.people.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
 from simulator.drills.models.tables import VIRTUAL, Drill
-from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
+from simulator.drills.selectors.draft_fabrics import convert_instant, list_draft_fabrics
 from simulator.drills.selectors.drill_views import State, cell_digests
 from simulator.scenarios.promises.digests import Cell
 
@@ -118,12 +118,12 @@ def _verdicts(digests: Digests, of: Mapping[str, str]) -> Mapping[tuple[str, str
 def _drilled_cells(digests: Digests, of: Mapping[str, str]) -> set[tuple[str, str, str]]:
     """Return fabric, failure and tier of each cell that was ever drilled, itself or in a draft before its revision."""
     rows = Drill.objects.filter(fabric_id__in=list(of), mode=VIRTUAL, scenario="").exclude(verdict="")
-    firsts = rows.values("fabric_id", "failure", "tier").annotate(first=Min("id")).order_by()
+    firsts = rows.values("fabric_id", "failure", "tier").annotate(first=Min("asked_at")).order_by()
     found = firsts.values_list("fabric_id", "failure", "tier", "first")
     return {
         (of[each], failure, tier)
         for each, failure, tier, first in found
-        if each in digests or first < digests[of[each]][0].revision_id
+        if each in digests or first < convert_instant(digests[of[each]][0].published_at)
     }
 
 

@@ -22,12 +22,14 @@ from fabric.core.events.envelope import Event
 from fabric.core.events.inputs import CallFailed, DecisionMade, Result
 from fabric.core.ladders import failover, fallback_model
 from fabric.core.spec.endpoints import endpoint_name
+from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.breakers import COOLDOWN_MAX_S, DOMAIN, PRESETS, Breaker, BreakerScope
 from fabric.core.spec.policies.fallbacks import chain
 from fabric.core.state.run import Run
 from fabric.core.values import command_ids
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import CLASSIFY, FailoverTarget, Tier, Trip
 from fabric.core.values.units import JSON, US
 from fabric.runtime.breakers import build_holder, gates_for
@@ -66,6 +68,11 @@ def check_passage(
     return f"{command.command_id}#{command.attempt} goes out {', '.join(wrong)}" if wrong else ""
 
 
+@keep_results
+def _list_behind(spec: FabricSpec, own: str) -> tuple[str, ...]:
+    return chain({model.name: model.fallbacks for model in spec.models}, own)
+
+
 def _in_front(fabric_id: str, driver: RunDriver, command: CallModel | CallTool) -> Iterator[Key]:
     """Yield the rows that a call has to pass, by docs/specification/README.md, without the program's own choice."""
     if command_ids.is_errand(command.command_id):
@@ -75,8 +82,7 @@ def _in_front(fabric_id: str, driver: RunDriver, command: CallModel | CallTool) 
     stands_in = False
     if isinstance(command, CallModel):
         own["provider"] = endpoint_name(spec.model(command.model))
-        behind = chain({model.name: model.fallbacks for model in spec.models}, spec.agent(step.agent).model)
-        stands_in = command.model in behind
+        stands_in = command.model in _list_behind(spec, spec.agent(step.agent).model)
     else:
         own["tool"] = command.tool
     for breaker in spec.policy.breakers:

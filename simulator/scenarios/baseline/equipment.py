@@ -14,6 +14,7 @@ from fabric.core.schema.topology import SupervisorTopology, TopologySpec
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.tools import ToolSpec
 from fabric.core.spec.tree import AgentSpec
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import FailureType
 from simulator.swarm.fabrics import QUERY
 
@@ -146,6 +147,7 @@ MEETS: Mapping[FailureType, Callable[[FabricSpec], Equipped]] = {
 """Equipment for each failure. Total over the failure types, by test."""
 
 
+@keep_results
 def equip_fabric(spec: FabricSpec, failure: FailureType) -> Equipped:
     """Return the fabric with the parts that meet the failure as ``sustained`` makes it."""
     return MEETS[failure](spec)

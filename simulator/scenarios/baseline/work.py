@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import Any
 
 from fabric.composition.engine import compile_revision
-from fabric.core.events.envelope import JournalRow, fact_json, list_events
+from fabric.core.events.envelope import JournalRow, fact_json, from_row, split_row
 from fabric.core.events.inputs import ToolFinished
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.run import Run
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace
+from fabric.core.values.identity_cache import keep_results
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON, US
 from fabric.runtime.ports.calls import ModelRequest, ToolRequest
@@ -36,7 +37,7 @@ from simulator.cast.agents import Reply
 from simulator.cast.services import BOOK, CANCEL, FIND
 from simulator.faults import catalogue as faults
 from simulator.scenarios.baseline.bounds import LONGEST_S
-from simulator.scenarios.promises.expectation import Chain, Person, build_chain
+from simulator.scenarios.promises.expectation import LINKED, Chain, Person, build_chain
 from simulator.swarm import setups as swarm
 from simulator.swarm.fabrics import Fabric
 from simulator.swarm.setups import AS_DRAWN, WorldNames
@@ -53,10 +54,16 @@ CONTENT = {"score": 1.0}
 """Options of the scripted agents, with which critics agree."""
 
 
+@keep_results
 def scripted_models(spec: FabricSpec) -> FabricSpec:
     """Return the fabric with the scripted agents' models, without the options of its own models."""
     models = tuple(model.model_copy(update={"options": CONTENT}) for model in spec.models)
     return spec.model_copy(update={"models": models})
+
+
+@keep_results
+def _dump(spec: FabricSpec) -> str:
+    return spec.model_dump_json(by_alias=True)
 
 
 @lru_cache(maxsize=64)
@@ -70,7 +77,7 @@ def compile_published(spec: FabricSpec) -> Fabric:
 
     Raises ValueError or KeyError if it cannot be compiled.
     """
-    return _publish(spec.model_dump_json(by_alias=True))
+    return _publish(_dump(spec))
 
 
 def answer_cooperatively(request: ModelRequest) -> Reply:
@@ -204,7 +211,7 @@ def drive_undisturbed(spec: FabricSpec, tier: Tier, *, seed: int, names: WorldNa
     """Drive the steady state before a drill: the undisturbed run. ``names``: its name, if it is to be kept."""
     if names.salt:
         return _drive_run(spec, tier, seed, names)
-    return _run_undisturbed(spec.model_dump_json(by_alias=True), tier, seed)
+    return _run_undisturbed(_dump(spec), tier, seed)
 
 
 AFTER_S = 300_000.0
@@ -240,7 +247,8 @@ def run_after(world: World) -> Run | None:
 
 def journaled_chain(rows: tuple[JournalRow, ...], state: RunState) -> Chain:
     """Return the chain of a journal, across all rows of the table."""
-    events = list_events(rows)
+    lines = (line for row in rows for line in split_row(row.seq, row.kind, row.version, row.header))
+    events = (from_row(*line) for line in lines if line[1] in LINKED)
     return build_chain(((event.fact.kind, fact_json(event)) for event in events), state)
 
 

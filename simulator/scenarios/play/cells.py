@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.decision_table import table_with
 from fabric.core.values.taxonomy import FailureType, Tier
+from simulator.clockwork.garbage import collect_after
 from simulator.scenarios.baseline import work as baseline
 from simulator.scenarios.baseline.equipment import equip_fabric
 from simulator.scenarios.baseline.work import STARTS_S, Work, observe_chain, until_put_back
@@ -100,7 +101,8 @@ def drill(
     """Drive the cell and judge it by the fabric's own table. ``error`` if even the undisturbed run does not
     complete.
     """
-    return drill_told(spec, failure, tier, seed=seed, person=person, recovers_after=recovers_after).cell
+    with collect_after():
+        return drill_told(spec, failure, tier, seed=seed, person=person, recovers_after=recovers_after).cell
 
 
 def drill_told(

@@ -54,8 +54,12 @@ class Chain:
         return f"{' > '.join(map(str, self.links)) or 'nothing decided'} > {self.state}"
 
 
+LINKED = frozenset({"rung_skipped", "reaction_decided", "review_opened"})
+"""Kinds of events that a chain is built from."""
+
+
 def build_chain(facts: Iterable[tuple[str, Mapping[str, Any]]], state: RunState) -> Chain:
-    """Return the chain of a journal. ``facts``: kind and fields of each event."""
+    """Return the chain of a journal. ``facts``: kind and fields of each event; only kinds of ``LINKED`` matter."""
     links: list[Link] = []
     asked = 0
     for kind, fact in facts:

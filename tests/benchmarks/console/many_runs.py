@@ -42,7 +42,7 @@ TROUBLES = (
 """Cause, row of the decision table and what fired, of runs that did not complete and of some that did."""
 PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 """Id of the run that spawned all the child runs; it has no row itself."""
-_LIVE_AT = 40
+LIVE_AT = 40
 """So many of the newest runs have not ended."""
 
 
@@ -59,12 +59,14 @@ def fabrics_create(workspace_id: str, spec: str, digest: str) -> list[tuple[str,
     return made
 
 
-def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, now: int) -> None:
-    """Insert ``count`` runs that were asked for before ``now``, microseconds; and let the database count what it has."""
+def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, now: int, live: int = LIVE_AT) -> None:
+    """Insert ``count`` runs that were asked for before ``now``, microseconds; and let the database count what it has.
+    ``live``: how many of the newest have not ended.
+    """
     fields = [field for field in Run._meta.concrete_fields if not field.generated]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     names = [field.attname for field in fields]
-    rows = ([row[name] for name in names] for row in _rows(workspace_id, fabrics, count, now))
+    rows = ([row[name] for name in names] for row in _rows(workspace_id, fabrics, count, now, live))
     connection.ensure_connection()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -85,7 +87,9 @@ def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, n
         raw.execute("COMMIT")
 
 
-def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: int) -> Iterator[dict[str, Any]]:
+def _rows(
+    workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: int, newest: int
+) -> Iterator[dict[str, Any]]:
     """The oldest first. The same for the same arguments."""
     draw = random.Random(SEED)
     apart = DAYS * 86_400 * US // max(1, count)
@@ -97,7 +101,7 @@ def _rows(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: in
     common = [n for n in range(len(fabrics)) if FABRICS[n] != "rare-audit"]
     for number in range(count):
         at = now - (count - number) * apart + draw.randrange(max(1, apart))
-        live = count - number <= _LIVE_AT
+        live = count - number <= newest
         state = draw.choice((RunState.RUNNING, RunState.WAITING)) if live else draw.choices(_ENDED, _WEIGHTS)[0]
         done = state is RunState.COMPLETED
         took = draw.randrange(2 * US, 900 * US)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fabric.core.schema.limits import REQUIRED, Unit, declare_limit, declare_setting
 from fabric.core.values.fingerprint import fingerprint
+from fabric.core.values.identity_cache import keep_results
 
 WINDOW_S = 60.0
 """Counts of all workers reach back a minute, to within ten seconds (``SignalCount.windowed``)."""
@@ -211,9 +211,9 @@ class Breaker(_Part):
 KIND = "circuit_breaker"
 
 
-@lru_cache(maxsize=1_024)
+@keep_results
 def _find_kind(breaker: Breaker) -> str:
-    """Return a breaker's kind. The engine asks with every call, so the answer is kept."""
+    """Return a breaker's kind. The engine asks with every call."""
     return f"{KIND}:{fingerprint(breaker.model_dump(mode='json', exclude={'only'}))[:12]}"
 
 

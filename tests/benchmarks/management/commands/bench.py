@@ -1,19 +1,4 @@
-"""``manage.py bench flow5``: the engine's counters a step and its speed beside a bare journal loop, in interleaved rounds;
-with ``--peers`` beside the same flow on DBOS and LangGraph, each in an environment of its own.
-``manage.py bench pages``: how long the list of runs takes over many runs, and by which plans it is answered.
-``manage.py bench long``: what a step of a run costs early and late; ``manage.py bench resume``: how long a long run's resume takes,
-and on PostgreSQL how long after an answer in one process another one goes on.
-``manage.py bench audit``: the audit stream told by many at once, sealed and verified meanwhile.
-``manage.py bench fanout``: what a step costs in runs of 1, 10, 100 and 1,000 briefs, child runs included.
-``manage.py bench live``: from commit to browser, with viewers that are real WebSocket clients.
-``manage.py bench idle``: what a worker asks of the database while --paused runs wait for a person.
-``manage.py bench backlog``: runs a second with 1, 2 and 4 worker processes, which claim the runs of one backlog.
-``manage.py bench chord``: flow5 through a Celery worker beside the same as a Celery chord, and messages a run.
-``manage.py bench capped``: runs in real worker processes under a cap of their fabric's hour; ``--kill-between`` of the workers are killed.
-``manage.py bench turn``: what the guard of one tool call and a whole turn cost in process, early and late in a step; with ``--peers`` beside a turn on LangGraph.
-``manage.py bench drills``: cells and simulated runs a second of one core in drills of simulated time.
-``manage.py bench spends``: real processes that spend against shared caps, and are killed between any two lines with ``--kill-between``.
-"""
+"""``manage.py bench WORK``: measures one thing, in a database of its own that is thrown away."""
 
 from __future__ import annotations
 
@@ -21,13 +6,13 @@ import json
 import os
 import statistics
 import subprocess
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 from django.db import connection
 
 from fabric.core.spec.fabric import FabricSpec
@@ -44,24 +29,23 @@ SIZE_MAX = 1_000
 """As many briefs as a plan may have."""
 
 
+class _Lines(RawDescriptionHelpFormatter, DjangoHelpFormatter):
+    """Keeps the lines of the description."""
+
+
 class Command(BaseCommand):
     """Runs in a database of its own, which it throws away."""
 
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
 
-    help = (
-        "Flow5 counts commits, syncs, statements and bytes of a step. It compares runs a second with a bare loop. "
-        "Pages measures the list of runs: milliseconds and plans of each view, --rounds times over --runs generated runs. "
-        "Long counts statements, rows read and milliseconds a step at each of --events. Resume measures milliseconds. "
-        "Live measures the milliseconds from commit to browser. Audit has --concurrency writers write --runs lines each. "
-        "Idle counts statements, connections, threads and memory of a worker without runs, and with --paused that wait. "
-        "Backlog counts the runs a second of 1, 2 and 4 worker processes, and how even their shares are. "
-        "Chord counts runs a second and messages a run through Celery, beside a Celery chord. "
-        "Fanout measures microseconds, commits, statements and bytes a step of fan-outs of --sizes. "
-        "Drills counts cells and simulated runs a second of one core, in simulated time. "
-        "Turn measures the guard for one tool call and a whole turn, in microseconds, at turns 10 and 200. "
-        "Spends and capped fail where a shared cap is passed: by bare calls, and by whole runs."
-    )
+    help = "Measure one thing, in a database of its own."
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Its help has a line for each work."""
+        lines = [f"{name}: {one.__doc__}" for name, one in sorted(WORKS.items())]
+        parser = super().create_parser(prog_name, subcommand, formatter_class=_Lines, **kwargs)
+        parser.description = "\n".join([self.help, "", *lines])
+        return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options."""
@@ -88,7 +72,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--events",
             default="100,10000",
-            help="long: at which events of a run, resume: of how many the run is (default 100,10000)",
+            help="long: at which events of a run, page, resume: of how many the run is (default 100,10000)",
         )
         parser.add_argument("--paused", type=int, default=10_000, help="idle: runs that wait (default 10000)")
         parser.add_argument("--sizes", default="1,10,100,1000", help="fanout: briefs of a run (default 1,10,100,1000)")
@@ -118,6 +102,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{name:>32}  {value}")
 
     def _flow5(self, options: dict[str, Any]) -> None:
+        """commits, syncs, statements and bytes of a step; runs a second beside a bare loop, with --peers beside DBOS and LangGraph"""
         numbers = [options[name] for name in ("runs", "rounds", "concurrency")]
         if options["peers"]:
             self._peers(options["db"], numbers, options)
@@ -136,17 +121,20 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps({"ratios": ratios}))
 
     def _live(self, options: dict[str, Any]) -> None:
+        """milliseconds from commit to browser, with --viewers that are real WebSocket clients"""
         from tests.benchmarks.console import live
 
         numbers = {name: options[name] for name in ("viewers", "rate", "seconds")}
         self._say(live.measure(options["db"], **numbers), options)
 
     def _audit(self, options: dict[str, Any]) -> None:
+        """--concurrency writers of --runs lines each in the audit stream, sealed and verified meanwhile"""
         from tests.benchmarks import audit_stream
 
         self._say(audit_stream.measure(options["concurrency"], options["runs"]), options)
 
     def _idle(self, options: dict[str, Any]) -> None:
+        """statements, connections, threads and memory of a worker while --paused runs wait for a person"""
         from fabric.composition import engine as wiring
         from tests.benchmarks import idle
 
@@ -155,6 +143,7 @@ class Command(BaseCommand):
         self._say(idle.measure(wiring.store(), *_rows(idle.SPEC), options["paused"], options["seconds"]), options)
 
     def _chord(self, options: dict[str, Any]) -> None:
+        """runs a second and messages a run through Celery, beside a Celery chord"""
         from tests.benchmarks.throughput import chord
 
         if options["db"] != "postgresql":
@@ -166,17 +155,45 @@ class Command(BaseCommand):
         self._say({"work": "chord", "db": options["db"], **numbers, **found}, options)
 
     def _fanout(self, options: dict[str, Any]) -> None:
+        """microseconds, commits, statements and bytes a step of fan-outs of --sizes; a plan has at most 1,000 briefs"""
         self._say(fan_outs(options["db"], _sizes(options["sizes"]), options["rounds"]), options)
 
     def _long(self, options: dict[str, Any]) -> None:
-        found = _long(options["work"], _marks(options["events"]))
-        if options["work"] == "resume" and options["db"] == "postgresql":
+        """statements, rows read and milliseconds a step at each of --events"""
+        self._say(_long("long", _marks(options["events"])), options)
+
+    def _resume(self, options: dict[str, Any]) -> None:
+        """milliseconds of a resume at the last of --events; on PostgreSQL also from one process to another"""
+        found = _long("resume", _marks(options["events"]))
+        if options["db"] == "postgresql":
             from tests.benchmarks import across
 
             found |= across.measure()
         self._say(found, options)
 
+    def _page(self, options: dict[str, Any]) -> None:
+        """milliseconds and bytes of the page of a run of the last of --events"""
+        from fabric.composition import engine as wiring
+        from tests.benchmarks.console import one_page
+
+        found = one_page.measure_run_page(wiring.store(), _marks(options["events"])[-1], options["rounds"])
+        self._say({"work": "page", "db": options["db"], **found}, options)
+
+    def _publish(self, options: dict[str, Any]) -> None:
+        """milliseconds of the publication of the largest sample"""
+        from tests.benchmarks.console import one_page
+
+        self._say({"work": "publish", "db": options["db"], **one_page.measure_publication(options["rounds"])}, options)
+
+    def _finished(self, options: dict[str, Any]) -> None:
+        """fresh runs a second in an empty database, and beside --runs finished runs"""
+        from tests.benchmarks.backlog import finished
+
+        numbers = [options[name] for name in ("runs", "rounds", "concurrency")]
+        self._say({"work": "finished", "db": options["db"], **finished.measure(options["db"], *numbers)}, options)
+
     def _pages(self, options: dict[str, Any]) -> None:
+        """milliseconds and plans of each view of the list of --runs generated runs"""
         from tests.benchmarks.console import pages
 
         found = pages.measure(options["runs"], options["rounds"])
@@ -189,6 +206,7 @@ class Command(BaseCommand):
             self.stdout.write(f"\n--- {view['view']}\n" + "\n\n".join(view["plans"]))
 
     def _spends(self, options: dict[str, Any]) -> None:
+        """processes that spend against shared caps; it fails where a cap is passed"""
         from fabric.composition import engine as wiring
         from fabric.models import Workspace
         from tests.benchmarks.caps import spends
@@ -204,6 +222,7 @@ class Command(BaseCommand):
             raise CommandError(f"shared caps did not hold: {found.faults()}")
 
     def _capped(self, options: dict[str, Any]) -> None:
+        """runs in worker processes under a cap of their fabric; it fails where the cap is passed"""
         from fabric.composition import engine as wiring
         from tests.benchmarks.caps import capped
 
@@ -216,6 +235,7 @@ class Command(BaseCommand):
             raise CommandError(f"the cap did not hold: {found.faults()}")
 
     def _backlog(self, options: dict[str, Any]) -> None:
+        """runs a second of 1, 2 and 4 worker processes, and how even their shares are"""
         from fabric.composition import engine as wiring
         from tests.benchmarks.backlog import drain
 
@@ -225,6 +245,7 @@ class Command(BaseCommand):
         self._say({"work": "backlog", "db": db, "runs": options["runs"], **found}, options)
 
     def _turn(self, options: dict[str, Any]) -> None:
+        """microseconds of the guard for one tool call and of a turn, at turns 10 and 200; with --peers beside LangGraph"""
         from tests.benchmarks import turns
         from tests.benchmarks.peers.environments import PeerMissing
 
@@ -235,6 +256,7 @@ class Command(BaseCommand):
         self._say(found, options)
 
     def _drills(self, options: dict[str, Any]) -> None:
+        """cells and simulated runs a second of one core, in simulated time"""
         from tests.benchmarks import drills
 
         self._say(drills.measure(options["rounds"]), options)
@@ -258,16 +280,19 @@ WORKS: Mapping[str, Callable[[Command, dict[str, Any]], None]] = {
     "chord": Command._chord,
     "drills": Command._drills,
     "fanout": Command._fanout,
+    "finished": Command._finished,
     "flow5": Command._flow5,
     "idle": Command._idle,
     "live": Command._live,
     "long": Command._long,
+    "page": Command._page,
     "pages": Command._pages,
-    "resume": Command._long,
+    "publish": Command._publish,
+    "resume": Command._resume,
     "spends": Command._spends,
     "turn": Command._turn,
 }
-"""Every benchmark by its name; each says what it found."""
+"""Every benchmark by its name; each says what it found. Its docstring is its line of the help."""
 
 
 def _marks(given: str) -> list[int]:

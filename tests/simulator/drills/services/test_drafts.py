@@ -124,6 +124,15 @@ def test_a_draft_proves_only_the_cells_that_are_published_as_they_are_in_it(acto
     assert coverage(actor, "small", "live").counts == {State.NEVER: 24}, "they were not live"
 
 
+def test_a_draft_is_older_by_its_instant_and_not_by_its_id(actor, draft):
+    fabric_publish(actor=actor, source=SMALL + SURFACES)
+    ended(ask(actor, draft, (ONE,)).batch)
+    Drill.objects.update(id="0" * 36)  # Made by a process whose clock lags behind.
+    assert (state(coverage(actor, "small")), standing(actor)) == (State.NEVER, ({}, 0))
+    Drill.objects.update(asked_at=1)
+    assert (state(coverage(actor, "small")), standing(actor)) == (State.STALE, ({State.STALE: 1, State.NEVER: 23}, 0))
+
+
 def test_a_publication_makes_no_cell_stale_that_the_draft_proves(actor, draft):
     ended(drill_ask(actor=actor, fabric="small", cells="all").batch)
     assert [one.cell for one in coverage_made_stale(actor, "small", draft).cells] == [ONE]
