@@ -1,6 +1,7 @@
 """Plays and judges a scenario in simulated time, and collects its results for the probes.
 
-It is judged by its decisions against the fabric's table, its strikes, its expectations, and the steady state afterwards.
+It is judged by its decisions against the fabric's table, its strikes, its expectations, and the steady state
+afterwards.
 """
 
 from __future__ import annotations

@@ -91,13 +91,8 @@ def _rows(
     workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: int, newest: int
 ) -> Iterator[dict[str, Any]]:
     """The oldest first. The same for the same arguments."""
-    draw = random.Random(SEED)
+    draw, blank = random.Random(SEED), _blank_row()
     apart = DAYS * 86_400 * US // max(1, count)
-    blank = {
-        field.attname: field.db_default if field.has_db_default() else field.get_default()
-        for field in Run._meta.concrete_fields
-        if not field.generated
-    }
     common = [n for n in range(len(fabrics)) if FABRICS[n] != "rare-audit"]
     for number in range(count):
         at = now - (count - number) * apart + draw.randrange(max(1, apart))
@@ -138,6 +133,15 @@ def _rows(
             "last_seq": draw.randrange(12, 60),
             "head_hash": b"\0" * 32,
         }
+
+
+def _blank_row() -> dict[str, Any]:
+    """The columns' defaults."""
+    return {
+        field.attname: field.db_default if field.has_db_default() else field.get_default()
+        for field in Run._meta.concrete_fields
+        if not field.generated
+    }
 
 
 def _id(at: int, draw: random.Random) -> str:
