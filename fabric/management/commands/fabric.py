@@ -16,6 +16,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.units import JSON
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
 from fabric.management.output import fabrics as words
+from fabric.program.name import program
 from fabric.selectors.drafts.change_requests import ChangeView, change_request_get, change_requests
 from fabric.selectors.fabrics.lookup import fabric_revisions, fabrics_list, revision_get
 from fabric.selectors.visible_text import visible_line
@@ -121,7 +122,7 @@ class Command(FabricCommand):
         for view in found:
             self.stdout.write(f"{view.name:<{width}}  revision {view.number}  {view.tier:<11}  {view.title}")
         if not found:
-            self.tell("no fabric is published yet; publish one with `manage.py fabric publish FILE`")
+            self.tell(f"no fabric is published yet; publish one with `{program()} fabric publish FILE`")
         return OK
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> int:

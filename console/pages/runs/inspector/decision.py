@@ -18,6 +18,7 @@ from fabric.core.spec.retry_layers import read_stage
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 from fabric.core.values.words import words
+from fabric.program.name import program
 from fabric.selectors.runs.display import choose_label
 from fabric.selectors.runs.events.explanations import VERDICTS, Explained, class_words, decision_explained
 
@@ -104,7 +105,7 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
             *sections,
             sentence(
                 "Derived again",
-                "Not here: `manage.py explain` derives what lies this far in, or says what cannot be read.",
+                f"Not here: `{program()} run explain` derives what lies this far in, or says what cannot be read.",
             ),
         ]
     return [*sections, *_others(explained), *_list_followers(explained), _build_derivation(explained)]

@@ -1,4 +1,4 @@
-"""`manage.py notifications`: lists messages sent outside the console, and sends failed ones again."""
+"""`manage.py notification list|retry`: lists messages sent outside the console, and sends failed ones again."""
 
 from __future__ import annotations
 
