@@ -1,4 +1,4 @@
-"""Finds the whole id of a run or a review from a part that begins or ends no other.
+"""Finds the whole id of a row from a part that begins or ends no other.
 
 Pages and lists show the last twelve digits of an id.
 """
@@ -11,7 +11,7 @@ from django.db.models import Model, Q, QuerySet
 
 from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
-from fabric.models import Review, Run
+from fabric.models import ChangeRequest, Notification, Review, Run
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
 
@@ -36,6 +36,16 @@ def whole_run_id(actor: Actor, given: str) -> str:
 def whole_review_id(actor: Actor, given: str) -> str:
     """Return a review's whole id, as ``whole_run_id`` does a run's."""
     return complete_id(Review.objects.filter(match_visible(actor, Review)), given, "review")
+
+
+def whole_change_id(actor: Actor, given: str) -> str:
+    """Return a change request's whole id, as ``whole_run_id`` does a run's."""
+    return complete_id(ChangeRequest.objects.filter(match_visible(actor, ChangeRequest)), given, "change request")
+
+
+def whole_notification_id(actor: Actor, given: str) -> str:
+    """Return a notification's whole id, as ``whole_run_id`` does a run's."""
+    return complete_id(Notification.objects.filter(match_visible(actor, Notification)), given, "notification")
 
 
 def complete_id(rows: QuerySet[Model, Any], given: str, noun: str) -> str:

@@ -25,7 +25,7 @@ def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
     (listed,) = command("notification", "list", "--state", "failed", "--json").last["notifications"]
     assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", "/reviews/esc-1")
     assert command("notification", "list", "--state", "sent", "--json").last == {"notifications": [], "more": False}
-    (again,) = command("notification", "retry", one.id, "--json").last["notifications"]
+    (again,) = command("notification", "retry", one.id[-12:], "--json").last["notifications"]
     assert (again["state"], again["id"]) == ("waiting", one.id)
 
 
