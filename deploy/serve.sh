@@ -16,7 +16,7 @@ alive)
     [ -n "$(find "${BEAT_FILE:-/tmp/beat}" -newermt '-60 seconds' 2>/dev/null)" ]
     ;;
 migrate)
-    exec fabricflow migrate --verbosity 0
+    exec fabricflow django migrate --verbosity 0
     ;;
 probe)
     exec python -c 'import sys, urllib.request; urllib.request.urlopen("http://127.0.0.1:8420" + sys.argv[1], timeout=3)' "$2"

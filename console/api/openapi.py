@@ -14,6 +14,7 @@ from console.api.assembly import api
 from console.site.access.callers import SCOPES
 from console.site.errors.problems import KINDS, MEDIA_TYPE, REQUEST_ID
 from fabric.core.values.units import JSON
+from fabric.program.name import program
 
 ROOT = "/api/v1/"
 
@@ -70,7 +71,7 @@ def schema() -> JSON:
         "token": {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token from `manage.py token create NAME --scope read run decide`; each operation names the scope it needs.",
+            "description": f"A token from `{program()} token create NAME --scope read run decide`; each operation names the scope it needs.",
         },
         "session": {
             "type": "apiKey",

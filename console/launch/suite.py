@@ -19,6 +19,7 @@ from console.launch.processes import commands as kept
 from console.launch.processes.data_directory import ROOT, cache_dir
 from console.launch.processes.errors import StartRefused
 from console.launch.variables.table import SETTINGS
+from fabric.program.name import CHECKOUT
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - A file system in memory, on Linux; the name of the folder in it cannot be guessed.
 _ROOM = 4 * 2**30
@@ -29,8 +30,8 @@ def parse(argv: Sequence[str]) -> list[str]:
     """Return the arguments for pytest: all of them, without a leading `--`."""
     if argv and argv[0] in ("-h", "--help"):
         argparse.ArgumentParser(
-            prog="manage.py test",
-            usage="manage.py test [--fast | --nightly] [-- PYTEST ARGUMENTS]",
+            prog=f"{CHECKOUT} test",
+            usage=f"{CHECKOUT} test [--fast | --nightly] [-- PYTEST ARGUMENTS]",
             description="Run every check with pytest: import contracts, ruff, mypy, the tests, also those in headless Chromium.",
             epilog="--fast: what needs no server and does not wait. --nightly: every test there is. "
             "With CI=true nothing may be left out: a missing server or browser is a failure.",

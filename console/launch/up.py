@@ -20,11 +20,12 @@ from typing import NoReturn, TextIO
 
 from console.launch.processes import commands as kept
 from console.launch.processes import data_directory as datadir
-from console.launch.processes.data_directory import HOST, PORT, PROGRAM, ROOT, command_line, data_dir
+from console.launch.processes.data_directory import HOST, PORT, ROOT, command_line, data_dir
 from console.launch.processes.errors import StartRefused
 from console.launch.processes.heartbeat import SILENCE_S
 from console.launch.supervisor import ChildSpec, Supervisor
 from console.launch.variables import table as variables
+from fabric.program.name import program
 
 _PROBE_TIMEOUT_S = 15.0
 _PROBE_PAUSE_S = 0.5
@@ -37,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options of `up`. Exits with code 2 for wrong ones; raises Refused for a wrong setting."""
-    parser = _Parser(prog=f"{PROGRAM} up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
+    parser = _Parser(prog=f"{program()} up", description="Run Fabric Flow on this machine.", allow_abbrev=False)
     parser.add_argument("--port", type=_port, help=f"port on {HOST} (default: FABRIC_PORT, else {PORT})")
     parser.add_argument("--data", type=Path, help="data directory (default: FABRIC_DATA, else the XDG data folder)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
@@ -74,11 +75,11 @@ def run(options: argparse.Namespace, *, silence_s: float = SILENCE_S) -> int:
 
 
 def welcome(url: str, data: Path, report: Mapping[str, str]) -> str:
-    """Return the welcome text, in less than ten lines; the login link has a line of its own."""
+    """Return the welcome text, in at most ten lines; the login link has a line of its own."""
     database = report["database"].replace(f"{data}{os.sep}", "")
     lines = [
         f"Fabric Flow runs at {url} (Ctrl-C stops it).",
-        "Sign in with this link, once and within an hour (`manage.py bootstrap` makes another):",
+        f"Sign in with this link, once and within an hour (`{program()} bootstrap` makes another):",
         f"  {report['login']}",
         f"  data      {data}",
         f"  database  {database}",
@@ -86,6 +87,8 @@ def welcome(url: str, data: Path, report: Mapping[str, str]) -> str:
         f"  workers   {report['workers']}",
         f"  models    {report['models']}",
     ]
+    if left_out := report.get("left out"):
+        lines.append(f"  left out  {left_out}")
     if os.environ.get("SSH_CONNECTION"):
         port = url.rpartition(":")[2]
         lines.append(

@@ -17,6 +17,8 @@ from django.db import DatabaseError, connection
 
 from fabric.core.audit.lines import Act
 from fabric.core.values.units import JSON
+from fabric.management.nouns import carry_out
+from fabric.program.name import find_version, program
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.secrets.key_ring import KeyUnusable
 from fabric.selectors.database_time import TookTooLong
@@ -29,11 +31,31 @@ from fabric.services.errors import Refused
 OK, OTHER_END, BAD_INPUT, WAITING, DETACHED = 0, 1, 2, 3, 130
 """Exit codes: done (a run: completed); a run ended otherwise; bad input; a run waits for a person; Ctrl-C."""
 
+DJANGO_OPTIONS = frozenset(
+    (
+        "--version",
+        "-v",
+        "--verbosity",
+        "--settings",
+        "--pythonpath",
+        "--traceback",
+        "--no-color",
+        "--force-color",
+        "--skip-checks",
+    )
+)
+"""Options that Django gives each command. The help leaves them out."""
+
 
 class FabricCommand(BaseCommand):
     """A command whose ``act`` returns its exit code and whose refusals are sentences, never tracebacks."""
 
     requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own declaration, and its type.
+    suppressed_base_arguments = set(DJANGO_OPTIONS)  # noqa: RUF012 - The same.
+
+    def get_version(self) -> str:
+        """Return the version of the product."""
+        return find_version()
 
     def act(self, options: dict[str, Any]) -> int:
         """Do the command's work, and return the exit code."""
@@ -41,6 +63,8 @@ class FabricCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run ``act`` and turn its errors into one sentence on standard error."""
+        if carry_out(self, options):
+            return
         try:
             with coming_from(ActOrigin("cli")):
                 code = self._run_act(options)
@@ -53,6 +77,8 @@ class FabricCommand(BaseCommand):
         except DatabaseError as error:
             self.tell(database_sentence(error))
             code = BAD_INPUT
+        except BrokenPipeError:
+            raise  # The reader of the output has gone: the launcher ends the command silently.
         except OSError as error:
             self.tell(f"{error.filename or 'the data directory'} cannot be used: {error.strerror or error}")
             code = BAD_INPUT
@@ -116,7 +142,7 @@ _DATABASE_SAYS = (
     ),
     (
         ("no such table", "no such column", "does not exist"),
-        "lacks the tables of this version: run `manage.py up` once, or `manage.py migrate` and `manage.py bootstrap`",
+        f"lacks the tables of this version: run `{program()} up` once, or `{program()} django migrate` and `{program()} bootstrap`",
     ),
     (("unable to open",), "cannot be opened: it or its directory is not there, or may not be used by this user"),
     (
@@ -178,12 +204,14 @@ def dollars_given(text: str) -> int:
 
 LOOKS = "it looks, and changes nothing"
 MEASURES = "it measures or plays in an installation of its own"
+NAMES = "its verbs are commands of their own, or it lists"
 MACHINE = "it sets up the machine; what it makes in a workspace tells of itself"
 
 COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     "audit": (Act.AUDIT_EXPORTED, Act.HOLD_PLACED, Act.HOLD_LIFTED, Act.AUDIT_RULE_SET, Act.AUDIT_CUT),
     "bootstrap": (Act.LOGIN_LINK_CREATED, Act.WORKSPACE_CREATED, Act.USER_CREATED),
-    "breakers": (Act.BREAKER_OPENED, Act.BREAKER_RESET),
+    "admin": NAMES,
+    "breaker": (Act.BREAKER_OPENED, Act.BREAKER_RESET),
     "budget": (Act.BUDGET_SET,),
     "decide": (Act.DECISION_SENT, Act.DECISION_TAKEN_BACK, Act.DECISION_HASTENED),
     "evaluate_detectors": LOOKS,
@@ -199,7 +227,7 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     ),
     "memory": (Act.MEMORY_WRITTEN, Act.MEMORY_DELETED, Act.MEMORY_EXPORTED),
     "model": (Act.MODEL_KEY_STORED, Act.MODEL_KEY_DELETED, Act.MODEL_TESTED),
-    "notifications": (Act.NOTIFICATION_RESENT,),
+    "notification": (Act.NOTIFICATION_RESENT,),
     "policy": (Act.POLICY_SET,),
     "rekey": (Act.SECRETS_SEALED_ANEW,),
     "rebuild_projections": (Act.PROJECTION_REBUILT,),
@@ -224,7 +252,10 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     "scoreboard": MEASURES,
     "simulate": MEASURES,
     "simulate_endpoint": MEASURES,
-    "drill": (Act.DRILLS_ASKED, Act.DRILLS_STOPPED, Act.FABRIC_WITHDRAWN),
+    "complete_words": LOOKS,
+    "dev": NAMES,
+    "drill": NAMES,
+    "drill_run": (Act.DRILLS_ASKED, Act.DRILLS_STOPPED, Act.FABRIC_WITHDRAWN),
     "drill_batch": "a worker plays a drill; the request for it is recorded",
     "drill_stop": (Act.DRILL_STOP_PULLED, Act.DRILL_STOP_RELEASED),
     "scenario": (Act.SCENARIO_SAVED, Act.SCENARIO_CHANGED, Act.SCENARIO_DELETED, Act.DRILLS_ASKED),

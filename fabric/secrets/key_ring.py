@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fabric.program.name import program
 from fabric.secrets.known_secrets import KNOWN
 
 RING_NAME = "key.ring"
@@ -66,7 +67,7 @@ def key_added(data: Path) -> SealKey:
     """Put a new key first into the ring of the data directory; the others stay. Raises KeyUnusable."""
     with _change_ring(data) as (ring, put):
         if len(ring) >= KEYS_MAX:
-            raise KeyUnusable(f"the key ring has {len(ring)} keys, which is the most: run `manage.py rekey --forget`")
+            raise KeyUnusable(f"the key ring has {len(ring)} keys, which is the most: run `{program()} rekey --forget`")
         (made,) = _parse_ring(os.urandom(KEY_BYTES).hex(), "")
         put((made, *ring))
     return made
@@ -94,7 +95,7 @@ def alone(data: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
     except BlockingIOError:
-        raise KeyUnusable("another `manage.py rekey` is under way: wait until it is done") from None
+        raise KeyUnusable(f"another `{program()} rekey` is under way: wait until it is done") from None
     except PermissionError as error:
         raise KeyUnusable(f"{data} cannot be written ({error.strerror}): run as its owner") from error
 

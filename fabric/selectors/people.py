@@ -16,6 +16,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import held_in
 from fabric.models import ApiToken, Invitation, Member
 from fabric.models.people.members import NAMES_TRIED_MAX
+from fabric.program.name import program
 from fabric.selectors.errors import Refused
 
 
@@ -65,7 +66,7 @@ def member_get(actor: Actor, member_id: str) -> MemberView:
     row = rows.filter(Q(id=member_id[:64]) | Q(name=member_id[:150])).first()
     if row is None:
         message = (
-            f"there is no member {member_id[:80]!r} in this workspace (any more); `manage.py member list` shows them"
+            f"there is no member {member_id[:80]!r} in this workspace (any more); `{program()} member list` shows them"
         )
         raise Refused(message, code="not_found", field="name")
     return _view(row, _tokens(actor))

@@ -133,7 +133,7 @@ def postgresql_tables(environment: Mapping[str, str], server: str) -> str:
 
 def migrate(environment: Mapping[str, str]) -> None:
     """Make the tables of the installation that the environment names, by its own command."""
-    command = [*MANAGE, "migrate", "--verbosity", "0", "--skip-checks"]
+    command = [*MANAGE, "django", "migrate", "--verbosity", "0", "--skip-checks"]
     subprocess.run(command, env=dict(environment), check=True, cwd=ROOT)
 
 

@@ -29,7 +29,7 @@ DATABASES = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("db", "more", "clients"), DATABASES)
 def test_the_last_line_has_the_figures(db, more, clients):
-    command = [sys.executable, str(ROOT / "manage.py"), "bench", "flow5", "--json", "--db", db, *more]
+    command = [sys.executable, str(ROOT / "manage.py"), "dev", "bench", "flow5", "--json", "--db", db, *more]
     command += ["--runs", "4", "--rounds", "1", "--concurrency", "2"]
     done = subprocess.run(command, env=clean_environment(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
@@ -45,7 +45,7 @@ def test_the_last_line_has_the_figures(db, more, clients):
 @pytest.mark.parametrize("db", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def test_the_audit_stream_told_by_many_has_neither_gap_nor_fork(db):
     """The figure of H5 is the same command with 32 writers of 10,000 lines each."""
-    command = [sys.executable, str(ROOT / "manage.py"), "bench", "audit", "--json", "--db", db]
+    command = [sys.executable, str(ROOT / "manage.py"), "dev", "bench", "audit", "--json", "--db", db]
     command += ["--concurrency", "8", "--runs", "100"]
     done = subprocess.run(command, env=clean_environment(), cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
@@ -75,7 +75,7 @@ def test_the_same_for_chaos(options):
     assert refused.value.returncode == 2
 
 
-@pytest.mark.parametrize("words", [["bench", "--help"], ["help", "chaos"]])
+@pytest.mark.parametrize("words", [["dev", "bench", "--help"], ["help", "dev", "chaos"]])
 def test_a_checkout_has_them_beside_the_products_settings(words):
     """Settings of the product alone let no process import the tests."""
     settings = {"DJANGO_SETTINGS_MODULE": "console.settings"}
@@ -85,4 +85,4 @@ def test_a_checkout_has_them_beside_the_products_settings(words):
     )
     (name,) = {"bench", "chaos"} & set(words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"usage: manage.py {name} ")
+    assert done.stdout.startswith(f"usage: python3 manage.py dev {name} ")

@@ -84,7 +84,7 @@ def run(db: str, briefs: int) -> Found:
             made.count_deaths(),
             [str(journals[run_id][-1].get("outcome_ref", "")) for run_id in sorted(roots)],
             [name for run_id, facts in journals.items() for name in _twice(run_id, facts)],
-            made.manage("replay_run", "--all", "--json"),
+            made.manage("admin", "replay", "--all", "--json"),
         )
 
 

@@ -20,7 +20,7 @@ def run(db: str, runs: int, delay_s: float, *, alone: bool = True) -> dict[str, 
         alone_s = _wall_s(made, 1, options) if alone else None
         together_s = _wall_s(made, runs, options)
         peak = json.loads((folder_of(made) / "peak.json").read_text())
-        replayed = made.manage("replay_run", "--all", "--json")
+        replayed = made.manage("admin", "replay", "--all", "--json")
         ended = sorted(set(states(made).values()))
         return {
             "db": db,

@@ -166,7 +166,7 @@ class Installation:
         """Brings the tables up to date beside processes of the earlier version. Processes that start from now on are of this one."""
         nursery = Nursery(self.environment, self.folder)
         self._newer.append(nursery)
-        nursery.manage("migrate", "--verbosity", "0")
+        nursery.manage("django", "migrate", "--verbosity", "0")
         for slot in self.slots:
             slot.move(nursery)
 

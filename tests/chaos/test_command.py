@@ -14,7 +14,7 @@ from tests.chaos.judging.judge import Case
 
 def chaos(tmp_path, *options):
     environment = clean_environment() | {"FABRIC_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
-    command = [sys.executable, str(ROOT / "manage.py"), "chaos", *options]
+    command = [sys.executable, str(ROOT / "manage.py"), "dev", "chaos", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -71,7 +71,7 @@ def test_who_comes_past_the_proxy_is_turned_away_in_one_place(tmp_path):
 
 def test_what_django_asks_of_a_deployment_is_so_with_https(tmp_path):
     environ = clean_environment() | {"FABRIC_DATA": str(tmp_path), "FABRIC_PUBLIC_URL": "https://fabric.example.org"}
-    command = [*MANAGE, "check", "--deploy", "--fail-level", "INFO"]
+    command = [*MANAGE, "django", "check", "--deploy", "--fail-level", "INFO"]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from functools import cache
-
-from django.core.management import get_commands, load_command_class
 
 from console.launch.processes.data_directory import ROOT
 from tests.documents.written import REFERENCE, cell, hold
+from tests.fabric.management.parsers import parsers, verbs_of
 
-OURS = ("console", "fabric", "simulator.drills")
-HIDDEN = {"drill_batch"}
-"""What another process of ours calls, and no one else."""
-LAUNCHED = {"up": {"--port", "--data", "--no-browser"}, "test": {"--fast", "--nightly"}}
+LAUNCHED = {
+    "up": {"--port", "--data", "--no-browser"},
+    "test": {"--fast", "--nightly"},
+    "version": set(),
+    "help": set(),
+    "completion": set(),
+}
 """Commands that need nothing installed, with their options: console/launch."""
-DJANGOS = {"check", "migrate", "shell", "help"}
 SHARED = {"--help", "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color"}
 SHARED |= {"--force-color", "--skip-checks"}
 HEAD = """# Commands
@@ -26,26 +26,11 @@ Each is `python3 manage.py NAME`; of an installed wheel it is `fabricflow NAME`.
 Where a command has `--json`, it ends with one line of JSON for programs.
 
 `up [--port N] [--data DIR] [--no-browser]` starts everything, and `test [--fast | --nightly] [-- PYTEST ARGUMENTS]` checks
-it. Both make the environment that they run in.
+it. Both make the environment that they run in. `help exit-codes` lists the exit codes. `django NAME` is a command of Django.
 
 This page is made from the commands' parsers by `tests/documents/test_commands_page.py`.
 """
 CALL = re.compile(r"(?:manage\.py|fabricflow) ([a-z_]+)((?: [^\s`|;&<>()\\]+)*)")
-
-
-@cache
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command of ours, by its name."""
-    found = sorted((name, str(app)) for name, app in get_commands().items() if str(app) in OURS)
-    found += [("bench", "tests.benchmarks"), ("chaos", "tests.chaos")]
-    return {name: load_command_class(app, name).create_parser("manage.py", name) for name, app in sorted(found)}
-
-
-def below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The parsers of its verbs."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
 
 
 def said_of_verbs(parser: argparse.ArgumentParser) -> dict[str, str]:
@@ -83,10 +68,9 @@ def section(title: str, parser: argparse.ArgumentParser, level: int, said: str =
 def page() -> str:
     parts = [HEAD]
     for name, parser in parsers().items():
-        if name not in HIDDEN:
-            parts.append(section(name, parser, 2))
-            said = said_of_verbs(parser)
-            parts += [section(f"{name} {verb}", one, 3, said.get(verb, "")) for verb, one in below(parser)]
+        parts.append(section(name, parser, 2))
+        said = said_of_verbs(parser)
+        parts += [section(f"{name} {verb}", one, 3, said.get(verb, "")) for verb, one in verbs_of(parser).items()]
     return "".join(parts)
 
 
@@ -105,13 +89,13 @@ def wrong_in(text: str) -> Iterator[str]:
         asked = {word for word in said if word.startswith("--") and word != "--"}
         if name in LAUNCHED:
             known = LAUNCHED[name]
-        elif name in DJANGOS:
+        elif name == "django":
             continue
         elif (parser := parsers().get(name)) is None:
             yield f"there is no command {name}"
             continue
         else:
-            verbs = dict(below(parser))
+            verbs = verbs_of(parser)
             chosen = next((word for word in said if not word.startswith("-")), "")
             if verbs and chosen.islower() and chosen not in verbs:
                 yield f"{name} has no verb {chosen}"
@@ -126,7 +110,7 @@ def test_pages_name_commands_and_options_that_there_are() -> None:
 
 
 def test_a_wrong_command_verb_or_option_is_found() -> None:
-    text = "`manage.py fly`, `manage.py member fly`, `manage.py budget --euro 5`, `manage.py up --tree`"
+    text = "`manage.py fly`, `manage.py member fly`, `manage.py budget set --euro 5`, `manage.py up --tree`"
     assert list(wrong_in(text)) == [
         "there is no command fly",
         "member has no verb fly",

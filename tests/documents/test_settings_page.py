@@ -13,7 +13,7 @@ A value that cannot be used is refused in one sentence, by `up` and by every oth
 All processes of one installation get the same values.
 
 A variable marked *secret* may be given as a file: `NAME_FILE` holds the path, the file holds the value alone (64 KB).
-Both set is refused. `manage.py check` warns of a file that others may read.
+Both set is refused. `manage.py django check` warns of a file that others may read.
 
 This page is made from `console/launch/variables/table.py` and `console/launch/variables/words.py` by `tests/documents/test_settings_page.py`.
 """

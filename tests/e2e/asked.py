@@ -14,7 +14,7 @@ WAITS = 3
 def asked(installation: Installation, fabric: str, text: str) -> str:
     """The id of a run that has ended or waits for a person."""
     try:
-        said = installation.manage("run", fabric, "--input", text, "--json")
+        said = installation.manage("run", "start", fabric, "--input", text, "--json")
     except subprocess.CalledProcessError as error:
         if error.returncode != WAITS:
             raise

@@ -42,7 +42,7 @@ class Installation:
         The shell alone may import the tests: nothing else of an installation can.
         """
         line = [sys.executable, str(ROOT / "manage.py"), *command]
-        known = {"DJANGO_SETTINGS_MODULE": "tests.settings_running"} if command[0] == "shell" else {}
+        known = {"DJANGO_SETTINGS_MODULE": "tests.settings_running"} if "shell" in command[:2] else {}
         try:
             done = subprocess.run(
                 line, env=self.environ | known, check=True, capture_output=True, text=True, timeout=5 * PATIENCE_S
@@ -60,7 +60,7 @@ class Installation:
         """A one-time link for a new member, who does not look after the installation."""
         assert not self.shared, "a second member changes who may approve: give the module an installation of its own"
         uses = "from tests.people import member; from fabric.services.actors import login_link_create"
-        said = self.manage("shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
+        said = self.manage("django", "shell", "-c", f"{uses}; print(login_link_create(member({name!r})))")
         return f"{self.base}/login/link#{said.split()[-1]}"
 
     def damage(self, run_id: str) -> None:

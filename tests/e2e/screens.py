@@ -209,7 +209,7 @@ def beginning_round(camera: Camera) -> None:
         camera.shoot(beginning_scenes.EMPTY)
     camera.shoot(beginning_scenes.full(home))
     camera.state = None
-    token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
+    token = home.manage("django", "shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
     camera.state = signed_in(camera, f"{home.base}/login/link#{token}")
     camera.shoot(beginning_scenes.LOOKING)
 
@@ -239,7 +239,7 @@ def saying_round(camera: Camera) -> None:
         ids = saying_scenes.talked(home, page)
     camera.shoot(saying_scenes.scenes(ids))
     camera.state = None
-    token = home.manage("shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
+    token = home.manage("django", "shell", "--verbosity", "0", "-c", beginning_scenes.VERA).split()[-1]
     camera.state = signed_in(camera, f"{home.base}/login/link#{token}")
     camera.shoot(saying_scenes.looking(ids))
 

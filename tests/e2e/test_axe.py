@@ -77,7 +77,7 @@ def run_id(installation) -> str:
 @pytest.fixture(scope="module")
 def drill_id(installation) -> str:
     """A drill of each cell of a fabric, in every state that there is; the id of one that deviated."""
-    installation.manage("shell", "--verbosity", "0", "-c", DRILLED)
+    installation.manage("django", "shell", "--verbosity", "0", "-c", DRILLED)
     ((found,),) = installation.stored("SELECT id FROM drills_drill WHERE verdict = 'deviated'")
     return str(found)
 
@@ -105,10 +105,10 @@ def test_fabrics_whose_workers_take_turns(visit, installation):
 def drills(installation, drill_id) -> list[str]:
     """Addresses of all that drills are seen by: drills with a story of each end, as they wait, run and were stopped, their runs, scenarios, schedules."""
     installation.publish(GUARDED)
-    told = installation.manage("shell", "--verbosity", "0", "-c", DRIVEN)
+    told = installation.manage("django", "shell", "--verbosity", "0", "-c", DRIVEN)
     ids = dict(line.split() for line in told.splitlines())
     for done in (KEPT, PLAYED, SCHEDULED):
-        installation.manage("shell", "--verbosity", "0", "-c", done)
+        installation.manage("django", "shell", "--verbosity", "0", "-c", done)
     ((run_id,),) = installation.stored("SELECT max(run_id) FROM drills_drill WHERE run_id <> ''")
     ((schedule,),) = installation.stored("SELECT min(id) FROM drills_schedule")
     return [
@@ -153,17 +153,17 @@ def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
 
 
 def test_drills_that_run_live_and_the_drill_stop_pulled(visit, installation, drills):
-    installation.manage("shell", "--verbosity", "0", "-c", LIVE)
+    installation.manage("django", "shell", "--verbosity", "0", "-c", LIVE)
     page = visit(NOWHERE).page
     seen = ("/", "/drills?fabric=small-model", "/drills/stop", "/drills/schedules")
     assert looked_at(page, seen) == {}
-    installation.manage("drill_stop", "pull", "--reason", "The provider asked for quiet until noon.")
+    installation.manage("drill", "stop", "pull", "--reason", "The provider asked for quiet until noon.")
     assert looked_at(page, seen) == {}
-    installation.manage("drill_stop", "release", "--reason", "It is noon.")
+    installation.manage("drill", "stop", "release", "--reason", "It is noon.")
 
 
 def test_members_of_every_kind_and_what_is_refused_of_them(visit, installation):
-    installation.manage("shell", "--verbosity", "0", "-c", MEMBERS)
+    installation.manage("django", "shell", "--verbosity", "0", "-c", MEMBERS)
     page = visit(NOWHERE).page
     ids = [str(one) for (one,) in installation.stored("SELECT id FROM fabric_member WHERE name IN ('farah.n', 'ci')")]
     assert looked_at(page, ["/people/members", *(f"/people/members/{one}" for one in ids)]) == {}

@@ -49,15 +49,15 @@ def test_the_expression_that_froze_workers_is_refused_and_freezes_none(tmp_path)
         with pytest.raises(CalledProcessError) as refused:
             here.publish(CEL_DOS)
         assert "goes through lists within each other 6 deep; at most 2" in refused.value.stderr
-        here.manage("shell", "-c", PUBLISHED_BEFORE.format(source=CEL_DOS))
+        here.manage("django", "shell", "-c", PUBLISHED_BEFORE.format(source=CEL_DOS))
         here.publish(SMALL)
         worker = here.worker()
-        attacker = here.manage("shell", "-c", STARTED).split()[-1]
-        victim = here.manage("run", "small", "--input", "What do the notes say?", "--json")
+        attacker = here.manage("django", "shell", "-c", STARTED).split()[-1]
+        victim = here.manage("run", "start", "small", "--input", "What do the notes say?", "--json")
         assert '"completed"' in victim
         until = time.monotonic() + PATIENCE_S
         while here.stored("SELECT 1 FROM fabric_run WHERE id = ? AND state IN ('queued', 'running')", attacker):
             assert time.monotonic() < until
             threading.Event().wait(0.5)
-        assert "longer than 2 seconds" in here.manage("explain", attacker)
+        assert "longer than 2 seconds" in here.manage("run", "explain", attacker)
         assert here.worker() == worker

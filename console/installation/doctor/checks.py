@@ -38,6 +38,7 @@ from fabric.core.texts.notifications import NotificationState
 from fabric.core.values.flow import RunState
 from fabric.core.values.units import US
 from fabric.models import AuditLine, Duty, Incarnation, Member, Notification, Run, Workspace
+from fabric.program.name import program
 from fabric.selectors.database_time import store_now
 from fabric.services.actors import DEFAULT_WORKSPACE, OWNER
 from simulator.drills.models.tables import Schedule
@@ -106,16 +107,16 @@ def look_at_migrations() -> Iterator[Finding]:
     if waiting := executor.migration_plan(executor.loader.graph.leaf_nodes()):
         yield wrong(
             f"{len(waiting)} migrations have not been applied to {database()}.",
-            "Run `manage.py migrate` as the user who owns the tables.",
+            f"Run `{program()} django migrate` as the user who owns the tables.",
         )
 
 
 def look_at_workspace() -> Iterator[Finding]:
     """Check the default workspace and its owner."""
     if not Workspace.objects.filter(name=DEFAULT_WORKSPACE).exists():
-        yield wrong("There is no default workspace.", "Run `manage.py bootstrap`.")
+        yield wrong("There is no default workspace.", f"Run `{program()} bootstrap`.")
     elif not Member.objects.filter(name=OWNER, removed_at__isnull=True, user__is_active=True).exists():
-        yield wrong("The local owner is no member: the command line has no actor.", "Run `manage.py bootstrap`.")
+        yield wrong("The local owner is no member: the command line has no actor.", f"Run `{program()} bootstrap`.")
 
 
 def look_at_workers() -> Iterator[Finding]:
@@ -126,7 +127,7 @@ def look_at_workers() -> Iterator[Finding]:
         waiting = Run.objects.filter(incarnation__isnull=True, wake_at__lte=now).count()
         yield wrong(
             f"No worker is alive; {waiting:,} {'run is' if waiting == 1 else 'runs are'} due.",
-            "Start one: `python -m console.worker`, or `manage.py up`.",
+            f"Start one: `python -m console.worker`, or `{program()} up`.",
         )
 
 
@@ -164,7 +165,7 @@ def look_at_notifications() -> Iterator[Finding]:
     if failed := Notification.objects.filter(state=NotificationState.FAILED.value).count():
         yield wrong(
             f"{failed:,} notifications could not be delivered.",
-            "Look at `manage.py notifications`, and send them again.",
+            f"Look at `{program()} notification list`, and send them again.",
         )
     if late := Notification.objects.filter(
         state=NotificationState.WAITING.value, next_at__lt=store_now() - LATE_S * US
@@ -177,7 +178,7 @@ def look_at_quarantine() -> Iterator[Finding]:
     if held := Run.objects.filter(state=RunState.QUARANTINED.value).count():
         yield wrong(
             f"{held:,} {'run is' if held == 1 else 'runs are'} quarantined.",
-            "Answer their reviews under Reviews, or `manage.py review`.",
+            f"Answer their reviews under Reviews, or `{program()} review list`.",
         )
 
 
@@ -187,10 +188,12 @@ def look_at_backups() -> Iterator[Finding]:
     if not Run.objects.exists():
         return
     if last is None:
-        yield note("No backup was ever taken with `manage.py backup`.", "Take one, or see that another way takes them.")
+        yield note(
+            f"No backup was ever taken with `{program()} backup`.", "Take one, or see that another way takes them."
+        )
     elif (days := (time.time_ns() // 1_000 - last) // (86_400 * US)) > BACKUP_DAYS:
         yield note(
-            f"The last backup with `manage.py backup` is {days:,} days old.",
+            f"The last backup with `{program()} backup` is {days:,} days old.",
             "Take one, or see that another way takes them.",
         )
 
@@ -318,7 +321,7 @@ def look_at_disk() -> Iterator[Finding]:
     if used.free < FREE_BYTES_MIN or used.free < used.total * FREE_SHARE_MIN:
         yield wrong(
             f"The disk of the data directory has {used.free / 2**20:,.0f} MB left of {used.total / 2**20:,.0f}.",
-            "Make room there, or set `manage.py retention`: runs are refused once it is full.",
+            f"Make room there, or set `{program()} admin retention`: runs are refused once it is full.",
         )
 
 

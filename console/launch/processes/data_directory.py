@@ -143,6 +143,15 @@ def find_port(data: Path) -> int | None:
         return None
 
 
+def find_up(data: Path) -> int | None:
+    """Return the process number of the `up` that has the data directory; None where none runs."""
+    try:
+        with (data / LOCK_NAME).open(encoding="utf-8") as file:
+            return None if _try(file) else _holder(file)[0] or None
+    except OSError:
+        return None
+
+
 def _take(file: TextIO, data: Path) -> None:
     given_up_at = time.monotonic() + 2 * ORPHAN_GRACE_S
     warned = False
@@ -202,7 +211,6 @@ INSTALLED = SHIPPED.is_dir()
 """True for an installed distribution: it has no checkout, and the installer made its environment."""
 SITE = SHIPPED if INSTALLED else ROOT
 """Folder of ``templates`` and ``static``."""
-PROGRAM = "fabricflow" if INSTALLED else "manage.py"
 RUN_LOCK = SITE / "requirements.lock"
 TEST_LOCK = ROOT / "requirements-test.lock"
 

@@ -24,6 +24,7 @@ from console.installation.database_version import database, refuse_other_version
 from console.launch.processes import data_directory as datadir
 from console.launch.processes.errors import StartRefused
 from fabric.management.base import OK, FabricCommand
+from fabric.program.name import program
 from fabric.services.installation.facts import secret_box
 from fabric.worker.host import HostConfig
 
@@ -31,7 +32,7 @@ MIGRATING = 0x666C6F77  # The advisory lock's number: "flow".
 BROKER_TIMEOUT_S = 3
 
 _REMEDIES = {
-    "permission denied": "lets this user make no tables: grant CREATE on its schema, or let one who has it run `manage.py migrate`.",
+    "permission denied": f"lets this user make no tables: grant CREATE on its schema, or let one who has it run `{program()} django migrate`.",
     "disk is full": "has no room left on its disk: make room there, or choose another with --data or FABRIC_DATA.",
 }
 """Remedy of a failed migration, by the database's words."""
@@ -59,6 +60,8 @@ class Command(FabricCommand):
         made = json.loads(said.getvalue())
         report = {"login": made["url"], "database": database(), "broker": broker(), "workers": workers()}
         report["models"] = models()
+        if left_out := made["left_out"]:
+            report["left out"] = "; ".join(f"the sample {name}: {reason}" for name, reason in left_out.items())
         if options["json"]:
             self.put(report)
         else:

@@ -22,6 +22,7 @@ from console.launch.processes.errors import StartRefused
 from console.management.commands.prepare import direct_connection, migrate
 from fabric.core.audit.lines import Act
 from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.program.name import program
 from fabric.services.actors import owner_actor
 from fabric.services.acts import audit_record
 from fabric.services.installation.revocation import RevocationCounts, access_revoke_all
@@ -80,7 +81,7 @@ class Command(FabricCommand):
     def _verify(self, *, json: bool) -> bool:
         """Verify the audit trail in a process of its own, which reads the keys from the backup."""
         environ = {**os.environ, "FABRIC_DATA": str(settings.FABRIC_DATA)}
-        command = [*settings.FABRIC_COMMAND, "verify_audit"]
+        command = [*settings.FABRIC_COMMAND, "admin", "verify"]
         done = subprocess.run(command, env=environ, check=False, capture_output=True, text=True)
         for line in [] if json else [*done.stdout.splitlines(), *done.stderr.splitlines()]:
             self.stdout.write(line)
@@ -109,7 +110,7 @@ class Command(FabricCommand):
         else:
             self.stdout.write(
                 f"Ended: the sign-ins of {revoked.people:,} people, {revoked.tokens:,} tokens, {revoked.invitations:,} invitations, "
-                f"{revoked.links:,} sign-in links. `manage.py bootstrap` makes a sign-in link for the owner."
+                f"{revoked.links:,} sign-in links. `{program()} bootstrap` makes a sign-in link for the owner."
             )
 
 

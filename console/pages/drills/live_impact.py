@@ -127,7 +127,7 @@ def confirm(request: HttpRequest, form: AskForm, problem: str = "", status: int 
         back=f"{reverse('drills')}?{urlencode({'fabric': name, 'mode': LIVE})}",
         back_words="Back to the coverage",
         crumb=f"{page.fabric.name}@r{page.number}, live",
-        command=f"drill {page.fabric.name} --live --here",
+        command=f"drill run {page.fabric.name} --live --here",
     )
     return impact_page(request, actor, form, blast, problem, status)
 

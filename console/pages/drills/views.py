@@ -33,7 +33,7 @@ from fabric.core.spec.retry_layers import Ladders, ladders
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.words import duration
 from fabric.selectors.errors import Refused
-from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
+from fabric.selectors.fabrics.lookup import FabricView, fabric_get, fabrics_list
 from fabric.selectors.overview.frame_counts import workers_alive_count
 from simulator.drills import tasks
 from simulator.drills.live.conditions import may_ask_live
@@ -184,11 +184,7 @@ def fabric_named(actor: Actor, name: str) -> FabricView | None:
         return None
     by_name = {one.name: one for one in offered}
     if name:
-        found = by_name.get(name)
-        if found is None:
-            message = f"no fabric is named {name[:80]!r}; there are: {', '.join(list(by_name)[:20])}"
-            raise Refused(message, code="not_found", field="fabric")
-        return found
+        return by_name.get(name) or fabric_get(actor, name)
     last, _ = drills_recent(actor, limit=1)
     return by_name.get(last[0].fabric, offered[0]) if last else offered[0]
 

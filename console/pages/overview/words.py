@@ -15,6 +15,7 @@ from console.templatetags.said import inert
 from console.words.headlines import Headline
 from fabric.core.breaker.table import BreakerState
 from fabric.core.values.flow import TERMINAL, RunState
+from fabric.program.name import program
 from fabric.selectors.overview.attention import Attention, AttentionGroup, AttentionItem, AttentionKind
 from fabric.selectors.overview.tiles import COUNTED, TILE_OF, States, Tile
 from fabric.selectors.overview.waiting import WaitingForPerson
@@ -297,7 +298,7 @@ def _small(item: AttentionItem) -> tuple[str, ...]:
     reason = inert(item.reason).strip()
     match item.kind:
         case AttentionKind.NO_WORKER:
-            return ("python3 manage.py up starts one, and nothing is lost until then",)
+            return (f"{program()} up starts one, and nothing is lost until then",)
         case AttentionKind.NEAR_CEILING:
             return (f"{100 * item.observed // item.limit} % of its limit; calls above it are refused",)
         case AttentionKind.NEAR_DEADLINE:

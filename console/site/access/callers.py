@@ -25,6 +25,7 @@ from console.site.errors.problems import RETRY_AFTER, FieldError, Problem, build
 from console.site.requests.throttle import API, count_request
 from fabric.core.people.actor import Actor
 from fabric.core.people.scopes import Scope
+from fabric.program.name import program
 from fabric.selectors.errors import Refused
 from fabric.services.people.tokens import NotAccepted, TokenHolder, token_use
 
@@ -146,10 +147,10 @@ ANY_CALLER = frozenset({"api-openapi", "api-unknown"})
 """Routes that are no operations; every caller may use them."""
 
 NOT_ACCEPTED: Mapping[NotAccepted, str] = {
-    "mistyped": "this is no token: its end does not fit the rest; copy it again, whole, or make one with `manage.py token create`",
-    "unknown": "the token is not known here: make one with `manage.py token create`",
-    "revoked": "the token was revoked: make another with `manage.py token create`",
-    "expired": "the token has expired: make another with `manage.py token create`",
+    "mistyped": f"this is no token: its end does not fit the rest; copy it again, whole, or make one with `{program()} token create`",
+    "unknown": f"the token is not known here: make one with `{program()} token create`",
+    "revoked": f"the token was revoked: make another with `{program()} token create`",
+    "expired": f"the token has expired: make another with `{program()} token create`",
     "not_theirs": "another person made this token, and only your own token can decide: sign in and make one",
     "let_go": "the token's user has to sign in once more by the provider of identities, which no longer answers for them",
     "inactive": "the token's user may not sign in any more: make a token for another one",

@@ -24,15 +24,16 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Create the missing parts."""
         workspace, owner = workspace_default(), owner_ensure()
-        published = samples_publish(actor=find_actor(owner), providers=providers())
+        samples = samples_publish(actor=find_actor(owner), providers=providers())
         path = f"/login/link#{login_link_create(owner)}"
         url = f"{settings.FABRIC_PUBLIC_URL}{path}"
         if options["json"]:
-            self.put(
-                {"workspace": workspace, "owner": owner.username, "published": published, "login": path, "url": url}
-            )
+            made = {"workspace": workspace, "owner": owner.username, "login": path, "url": url}
+            self.put(made | {"published": samples.names, "left_out": samples.left_out})
             return OK
-        if published:
-            self.stdout.write(f"Sample fabrics: {', '.join(published)}.")
+        if samples.names:
+            self.stdout.write(f"Sample fabrics: {', '.join(samples.names)}.")
+        for name, reason in samples.left_out.items():
+            self.stdout.write(f"The sample {name} is left out: {reason}.")
         self.stdout.write(f"Log in once, within an hour: {url}")
         return OK

@@ -1,4 +1,4 @@
-"""`manage.py budget`: shows the budgets that runs share; sets the cap of the workspace or of a session."""
+"""`manage.py budget list|set`: shows the budgets that runs share; sets the cap of the workspace or of a session."""
 
 from __future__ import annotations
 
@@ -21,21 +21,26 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the actions."""
-        amount = parser.add_mutually_exclusive_group()
+        actions = parser.add_subparsers(dest="action", required=True, metavar="VERB")
+        listing = actions.add_parser("list", help="the budgets that runs share")
+        setting = actions.add_parser("set", help="set the cap of the workspace or of a session")
+        amount = setting.add_mutually_exclusive_group(required=True)
         amount.add_argument("--usd", metavar="AMOUNT", help="new cap, US dollars")
         amount.add_argument("--tokens", metavar="N", type=int, help="new cap of a session, tokens")
-        parser.add_argument("--scope", default="", help="the budget, as listed; default: the workspace's")
-        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+        setting.add_argument("--scope", default="", help="the budget, as listed; default: the workspace's")
+        listing.add_argument("--scope", default="", help="only this budget")
+        for one in (listing, setting):
+            one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the chosen action."""
         actor = owner_actor()
-        if options["usd"] is not None:
-            found = [budget_set(actor=actor, amount=dollars_given(options["usd"]), scope=options["scope"])]
-        elif options["tokens"] is not None:
-            found = [budget_set(actor=actor, amount=options["tokens"], scope=options["scope"], unit="tokens")]
-        else:
+        if options["action"] == "list":
             found = [one for one in list_budgets(actor) if options["scope"] in ("", one.scope)]
+        elif options["usd"] is not None:
+            found = [budget_set(actor=actor, amount=dollars_given(options["usd"]), scope=options["scope"])]
+        else:
+            found = [budget_set(actor=actor, amount=options["tokens"], scope=options["scope"], unit="tokens")]
         if options["json"]:
             self.put({"budgets": [asdict(one) | {"left": one.grantable, "unit": one.unit} for one in found]})
             return OK
@@ -46,7 +51,7 @@ class Command(FabricCommand):
             )
             self.stdout.write(f"{one.scope}: {spent} spent{per}, {held} reserved by workers, {left} left of {cap}")
         if not found:
-            self.stdout.write("No budget is shared yet: give one with --usd, or publish a fabric with budget.fabric_hour_usd_micros.")  # fmt: skip
+            self.stdout.write("No budget is shared yet: give one with `budget set --usd`, or publish a fabric with budget.fabric_hour_usd_micros.")  # fmt: skip
         return OK
 
 

@@ -1,12 +1,12 @@
-"""`manage.py decide REVIEW approve|edit|respond|decline|reject`: answers a review, and hosts the run from there when
-no engine does.
+"""`manage.py review decide REVIEW approve|edit|respond|decline|reject`: answers a review, and hosts the run
+from there when no engine does.
 
 1. Declining and rejecting need a reason.
 2. An approval names the digest of the shown content (``--digest``), or the content is shown here and confirmed at the
    terminal.
 3. `decline` and `reject`, which approve nothing, need neither.
-4. `manage.py decide REVIEW undo` takes back an answer that its run has not taken yet.
-5. `manage.py decide REVIEW continue` lets it count at once.
+4. `manage.py review undo REVIEW` takes back an answer that its run has not taken yet.
+5. `manage.py review decide REVIEW continue` lets it count at once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from fabric.management.output.reviews import DIGEST_CHARS, label_lines, payload_
 from fabric.management.output.runs import progress, report, summary
 from fabric.management.payloads import Payload, payload_given
 from fabric.management.run_follower import Following, silent
+from fabric.program.name import program
 from fabric.selectors.reviews.answers import is_over, takes_none_now, too_late
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.runs.lookup import run_get
+from fabric.selectors.whole_ids import whole_review_id
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.reviews.decisions import DecisionTaken, decide_review, hasten_decision, undo_decision
@@ -44,11 +46,11 @@ RUN_MONEY = cap_key(RUN, "usd_micros")
 class Command(FabricCommand):
     """Answers an open review."""
 
-    help = "Answer a review that a run waits for. Without a running engine this command drives the run until it ends or waits again. Exit code as for `run`; 0 when an engine continues it."
+    help = "Answer a review that a run waits for. Without a running engine this command drives the run until it ends or waits again. Exit code as for `run start`; 0 when an engine continues it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the review, the answer and the message."""
-        parser.add_argument("item", metavar="REVIEW", help="the review's id, as `run` printed it")
+        parser.add_argument("item", metavar="REVIEW", help="its id, or a part that begins or ends it")
         parser.add_argument(
             "verb",
             metavar="approve|edit|respond|decline|reject|undo|continue",
@@ -64,7 +66,7 @@ class Command(FabricCommand):
             "--digest",
             default="",
             metavar="DIGEST",
-            help="digest of the content, or at least its first 8 characters: `run` and `review show` print it; without it the terminal shows the review and asks for confirmation; declining or rejecting needs none",
+            help="digest of the content, or at least its first 8 characters: `run start` and `review show` print it; without it the terminal shows the review and asks for confirmation; declining or rejecting needs none",
         )
         parser.add_argument(
             "--payload",
@@ -90,8 +92,9 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Record the decision; follow the run where it is hosted here."""
         actor = owner_actor()
+        options["item"] = whole_review_id(actor, options["item"])
         if options["verb"] == "undo":
-            return self._undo(actor, options)
+            return undo(self, actor, options["item"], as_json=options["json"])
         elsewhere = wiring.engine_running()
         taken = self._decide(actor, options)
         decided = {"item": taken.review_id, "verb": taken.verb, "recorded": taken.created}
@@ -121,7 +124,7 @@ class Command(FabricCommand):
             run = following.to_rest()
         except KeyboardInterrupt:
             self.tell(
-                f"detached: {taken.verb} is recorded, and run {taken.run_id} continues when an engine runs: manage.py up"
+                f"detached: {taken.verb} is recorded, and run {taken.run_id} continues when an engine runs: {program()} up"
             )
             return DETACHED
         return report(self, actor, run, as_json=options["json"], **decided)
@@ -186,16 +189,18 @@ class Command(FabricCommand):
             tool=options["tool"],
         )
 
-    def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
-        undone = undo_decision(store=wiring.store(), nudge=wiring.nudge(), actor=actor, review_id=options["item"])
-        before = "" if undone.recorded else " already"
-        item = get_review(actor, undone.review_id)
-        stands = too_late(item) if is_over(item) else "the review is open"
-        self.tell(f"{undone.verb} is undone{before} for review {undone.review_id}; {stands}")
-        if options["json"]:
-            result = {"item": undone.review_id, "undone": undone.verb, "recorded": undone.recorded}
-            self.put(summary(actor, run_get(actor, undone.run_id)) | result)
-        return OK
+
+def undo(command: FabricCommand, actor: Actor, review_id: str, *, as_json: bool) -> int:
+    """Take back the last answer to a review, and report it. Raises Refused."""
+    undone = undo_decision(store=wiring.store(), nudge=wiring.nudge(), actor=actor, review_id=review_id)
+    before = "" if undone.recorded else " already"
+    item = get_review(actor, undone.review_id)
+    stands = too_late(item) if is_over(item) else "the review is open"
+    command.tell(f"{undone.verb} is undone{before} for review {undone.review_id}; {stands}")
+    if as_json:
+        result = {"item": undone.review_id, "undone": undone.verb, "recorded": undone.recorded}
+        command.put(summary(actor, run_get(actor, undone.run_id)) | result)
+    return OK
 
 
 def _payload(options: dict[str, Any]) -> Payload | None:

@@ -1,4 +1,4 @@
-"""`manage.py evaluate_detectors DIR`: shows which recorded runs the detectors would have stopped.
+"""`manage.py dev detectors DIR`: shows which recorded runs the detectors would have stopped.
 
 These are the loop detectors, the failure signature and the deadlock monitor.
 """

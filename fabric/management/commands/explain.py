@@ -1,5 +1,5 @@
-"""`manage.py explain RUN`: explains each decision of a run and its open reviews. A decision has its reason, the choices
-of the other tiers, and the check against the journal.
+"""`manage.py run explain RUN`: explains each decision of a run and its open reviews. A decision has its reason, the
+choices of the other tiers, and the check against the journal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fabric.selectors.runs.events.explanations import (
     reaction_words,
     run_explain,
 )
+from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import actor_inside_drills, owner_actor
 
 STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
@@ -37,12 +38,13 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the run."""
-        parser.add_argument("run", metavar="RUN", help="the run's id")
+        parser.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it")
         parser.add_argument("--json", action="store_true", help="one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
         """Explain it."""
         actor = owner_actor()
+        options["run"] = whole_run_id(actor, options["run"])
         reader = actor_inside_drills(actor, options["run"]) or actor
         found = run_explain(reader, options["run"], wiring.compile_under_policy)
         run = found.run

@@ -16,9 +16,11 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.units import JSON
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
 from fabric.management.output import fabrics as words
+from fabric.program.name import program
 from fabric.selectors.drafts.change_requests import ChangeView, change_request_get, change_requests
 from fabric.selectors.fabrics.lookup import fabric_revisions, fabrics_list, revision_get
 from fabric.selectors.visible_text import visible_line
+from fabric.selectors.whole_ids import whole_change_id
 from fabric.services.actors import find_people, owner_actor
 from fabric.services.drafts.beginnings import draft_import
 from fabric.services.drafts.change_requests import change_approve, change_reject, change_request_open, change_withdraw
@@ -109,7 +111,10 @@ class Command(FabricCommand):
 
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the chosen action."""
-        done: int = getattr(self, f"_{options['action']}")(owner_actor(), options)
+        actor = owner_actor()
+        if "id" in options:
+            options["id"] = whole_change_id(actor, options["id"])
+        done: int = getattr(self, f"_{options['action']}")(actor, options)
         return done
 
     # -- looking -------------------------------------------------------------------------------------------------------
@@ -123,7 +128,7 @@ class Command(FabricCommand):
         for view in found:
             self.stdout.write(f"{view.name:<{width}}  revision {view.number}  {view.tier:<11}  {view.title}")
         if not found:
-            self.tell("no fabric is published yet; publish one with `manage.py fabric publish FILE`")
+            self.tell(f"no fabric is published yet; publish one with `{program()} fabric publish FILE`")
         return OK
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -373,7 +378,7 @@ class Command(FabricCommand):
 
 def _add_request_arguments(approve: CommandParser, reject: CommandParser, withdraw: CommandParser) -> None:
     for one in (approve, reject, withdraw):
-        one.add_argument("id", metavar="ID", help="the request, as `fabric requests` lists it")
+        one.add_argument("id", metavar="ID", help="the request, as listed, or a part that begins or ends it")
     said = "digest of the change that you reviewed; without it the change is shown"
     approve.add_argument("--digest", default="", metavar="DIGEST", help=said)
     reject.add_argument("--reason", required=True, metavar="TEXT", help="its author reads it")

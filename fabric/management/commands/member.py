@@ -16,6 +16,7 @@ from fabric.core.texts.notifications import rfc3339
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
+from fabric.program.name import program
 from fabric.selectors.people import InvitationView, MemberView, invitations_open, member_get, members_list
 from fabric.services.actors import owner_actor
 from fabric.services.people.invitations import DAYS, DAYS_MAX, invitation_create, invitation_revoke
@@ -128,7 +129,7 @@ class Command(FabricCommand):
     def _service(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:
         actor = owner_actor()
         made = member_get(actor, service_create(actor=actor, name=options["name"], roles=options["roles"]))
-        said = f"{made.name} is there; `manage.py token create NAME --user {made.name}` makes its token"
+        said = f"{made.name} is there; `{program()} token create NAME --user {made.name}` makes its token"
         return _member(made), [said]
 
     def _link(self, options: dict[str, Any]) -> tuple[JSON, list[str]]:

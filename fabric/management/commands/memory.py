@@ -14,6 +14,7 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand, read_text
+from fabric.program.name import program
 from fabric.selectors.memories.lookup import (
     KEYS_SHOWN,
     EntryFate,
@@ -107,7 +108,7 @@ class Command(FabricCommand):
         for entry in one.entries:
             self.stdout.write(f"  {entry.key}  version {entry.version}  {_value(entry)}  ({origin(entry)})")
         if one.count > len(one.entries):
-            self.tell(f"these are the first {KEYS_SHOWN} keys of {one.count:,}; `manage.py memory export` gives all")
+            self.tell(f"these are the first {KEYS_SHOWN} keys of {one.count:,}; `{program()} memory export` gives all")
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> None:
         """Write the present entry of a key, with its whole value."""
@@ -128,7 +129,7 @@ class Command(FabricCommand):
             why = f": {one.reason}" if one.reason else ""
             self.stdout.write(f"version {one.version}  {BECAME[one.became]}  {_value(one)}  ({origin(one)}{why})")
         if found.count > len(found.entries):
-            self.tell(f"these are the newest {len(found.entries)} of {found.count:,} entries; `manage.py memory export` gives all")  # fmt: skip
+            self.tell(f"these are the newest {len(found.entries)} of {found.count:,} entries; `{program()} memory export` gives all")  # fmt: skip
 
     def _write(self, actor: Actor, options: dict[str, Any]) -> None:
         """Write a value under a key."""

@@ -17,6 +17,7 @@ from fabric.core.texts.notifications import rfc3339
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.program.name import program
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.models.catalogue import DeclaredModel, EndpointTold, KeyTold, ModelList, models_list
@@ -118,7 +119,7 @@ def _pick_model(found: ModelList, wanted: str) -> DeclaredModel:
     if len(named) == 1:
         return named[0]
     if not named:
-        message = f"there is no model {wanted[:80]!r}; `manage.py model list` lists them"
+        message = f"there is no model {wanted[:80]!r}; `{program()} model list` lists them"
         raise Refused(message, code="not_found", field="model")
     ids = ", ".join(model.id for model in named)
     raise Refused(f"{len(named)} models are {wanted[:80]!r}: give the id of one ({ids})", code="invalid", field="model")

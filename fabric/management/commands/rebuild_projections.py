@@ -1,4 +1,4 @@
-"""`manage.py rebuild_projections [--run R] [--check]`: computes rows and reviews again from events, and repairs
+"""`manage.py admin rebuild [--run R] [--check]`: computes rows and reviews again from events, and repairs
 them.
 """
 
@@ -11,6 +11,7 @@ from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.selectors.runs.replay import run_ids
+from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor
 from fabric.services.runs.projections import projections_rebuild
 
@@ -35,7 +36,7 @@ class Command(FabricCommand):
         actor = owner_actor()
         results: Counter[str] = Counter()
         rebuilt: list[dict[str, Any]] = []
-        for run_id in [options["run"]] if options["run"] else run_ids(actor):
+        for run_id in [whole_run_id(actor, options["run"])] if options["run"] else run_ids(actor):
             found = projections_rebuild(actor=actor, run_id=run_id, check=options["check"])
             results[found.result] += 1
             if found.result == "same":

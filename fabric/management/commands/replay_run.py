@@ -1,4 +1,4 @@
-"""`manage.py replay_run RUN|--all`: refolds journals and compares them, byte for byte, with the stored state."""
+"""`manage.py admin replay RUN|--all`: refolds journals and compares them, byte for byte, with the stored state."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, OTHER_END, FabricCommand
 from fabric.selectors.runs.replay import replay_run, run_ids
+from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor
 
 
@@ -22,7 +23,7 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the run, or the option for all of them."""
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("run", nargs="?", metavar="RUN", help="the run's id")
+        which.add_argument("run", nargs="?", metavar="RUN", help="its id, or a part that begins or ends it")
         which.add_argument("--all", action="store_true", help="every run of the workspace")
         parser.add_argument("--json", action="store_true", help="nothing but the line of JSON")
 
@@ -31,7 +32,7 @@ class Command(FabricCommand):
         actor = owner_actor()
         runs = events = 0
         differing: list[dict[str, Any]] = []
-        for run_id in run_ids(actor) if options["all"] else [options["run"]]:
+        for run_id in run_ids(actor) if options["all"] else [whole_run_id(actor, options["run"])]:
             found = replay_run(actor, run_id)
             runs, events = runs + 1, events + found.events
             if found.differences:

@@ -1,4 +1,4 @@
-"""`manage.py retention`: erases the contents of runs beyond their workspace's retention; sets the retention."""
+"""`manage.py admin retention`: erases the contents of runs beyond their workspace's retention; sets the retention."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`manage.py review list|show|next|claim|release|reassign|close`: the review queue at the machine, in the name of
-its owner.
-"""
+"""`manage.py review VERB`: the review queue at the machine, in the name of its owner."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -12,6 +11,8 @@ from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
 from fabric.core.values.words import clock, cut, instant, words
 from fabric.management.base import OK, FabricCommand
+from fabric.management.commands.decide import undo
+from fabric.management.nouns import add_verbs
 from fabric.management.output.reviews import card, content_json, in_line, review_lines
 from fabric.selectors.database_time import TookTooLong, store_now
 from fabric.selectors.reviews.answers import describe_undo, is_over
@@ -19,6 +20,7 @@ from fabric.selectors.reviews.assignments import AssignmentView, find_assignment
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
 from fabric.selectors.visible_text import visible_line
+from fabric.selectors.whole_ids import whole_review_id
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.reviews.assignments import (
@@ -38,7 +40,7 @@ class Command(FabricCommand):
 
     help = (
         "List the review queue, and show a whole review. Claim one so that no other person answers it meanwhile, release it, or "
-        "assign it. Close a follow-up. Answer with `manage.py decide`."
+        "assign it. Decide it, and undo a decision. Close a follow-up. REVIEW is an id, or a part that begins or ends one."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -57,19 +59,26 @@ class Command(FabricCommand):
         release = what.add_parser("release", help="let it go")
         hand = what.add_parser("reassign", help="assign it to another person, who has half an hour to open it")
         close = what.add_parser("close", help="close a follow-up: its run has ended and does not change")
-        for one in (show, claim, release, hand, close):
-            one.add_argument("id", metavar="REVIEW", help="its id, as listed")
+        back = what.add_parser("undo", help="take the last decision back, while its run has not used it")
+        for one in (show, claim, release, hand, close, back):
+            one.add_argument("id", metavar="REVIEW", help="its id, or a part that begins or ends it")
         hand.add_argument("to", metavar="USER", help="a member who may decide it")
         close.add_argument("--note", required=True, metavar="TEXT", help="description of the work done")
         close.add_argument(
             "--fork", type=int, metavar="SEQ", help="also start a run that continues from that event of its run"
         )
-        for one in (listing, show, following, claim, release, hand, close):
+        for one in (listing, show, following, claim, release, hand, close, back):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
+        listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
+        add_verbs(
+            what, {"decide": ("decide", "answer one"), "history": ("review_history", "export decisions of people")}
+        )
 
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the chosen action."""
         actor = owner_actor()
+        if "id" in options:
+            options["id"] = whole_review_id(actor, options["id"])
         try:
             done: int = getattr(self, f"_{options['what']}")(actor, options)
         except TookTooLong as error:
@@ -83,8 +92,12 @@ class Command(FabricCommand):
         if options["json"]:
             self.put({"items": [review_json(row, now) for row in page.rows], "next": page.next or None})
             return OK
-        for row in page.rows:
-            self.stdout.write(_line(row, now))
+        if options["quiet"]:
+            for row in page.rows:
+                self.stdout.write(row.review.id)
+            return OK
+        for line in _list_lines(page.rows, now):
+            self.stdout.write(line)
         if not page.rows:
             self.stdout.write("There is nothing here.")
         if page.next:
@@ -132,6 +145,9 @@ class Command(FabricCommand):
             )
         return OK
 
+    def _undo(self, actor: Actor, options: dict[str, Any]) -> int:
+        return undo(self, actor, options["id"], as_json=options["json"])
+
     def _close(self, actor: Actor, options: dict[str, Any]) -> int:
         asked = {"actor": actor, "review_id": options["id"], "note": options["note"]}
         if options["fork"] is None:
@@ -175,20 +191,37 @@ def _read_filter(options: dict[str, Any]) -> QueueFilter:
     return QueueFilter(**{name: options[name] for name in NARROWS})
 
 
+def _list_lines(rows: Sequence[QueueRow], now: int) -> Iterator[str]:
+    """Yield a line a review. Its id, state and fabric stand in columns."""
+    states = [_describe_state(row, now) for row in rows]
+    widths = [max(map(len, column), default=0) for column in (states, [row.review.fabric_name for row in rows])]
+    for row, state in zip(rows, states, strict=True):
+        one = row.review
+        yield f"{one.id}  {state:<{widths[0]}}  {one.fabric_name:<{widths[1]}}  {_describe_review(row)}"
+
+
 def _line(row: QueueRow, now: int) -> str:
     one = row.review
+    return f"{one.id} {_describe_state(row, now)}, {one.fabric_name} {_describe_review(row)}"
+
+
+def _describe_state(row: QueueRow, now: int) -> str:
+    one = row.review
     if row.closure is not None:
-        stands = f"closed by {row.closure.closed_by} {instant(row.closure.closed_at)}"
-    elif one.follow_up:
-        stands = f"a follow-up since {instant(one.opened_at)}"
-    elif one.decided_at is not None:
-        stands = f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
-    elif row.answer is not None:
+        return f"closed by {row.closure.closed_by} {instant(row.closure.closed_at)}"
+    if one.follow_up:
+        return f"a follow-up since {instant(one.opened_at)}"
+    if one.decided_at is not None:
+        return f"{one.verb} by {one.decided_by} {instant(one.decided_at)}"
+    if row.answer is not None:
         given = row.answer
-        stands = f"{given.verb} by {given.decided_by} {instant(given.decided_at)} ({describe_undo(given, now)})"
-    else:
-        stands = f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
-    about = " ".join(filter(None, [one.fabric_name, words(one.item), words(one.stage)]))
+        return f"{given.verb} by {given.decided_by} {instant(given.decided_at)} ({describe_undo(given, now)})"
+    return f"{'was due' if is_over(one, now) else 'due'} {instant(one.due_at)}"
+
+
+def _describe_review(row: QueueRow) -> str:
+    one = row.review
+    about = " ".join(filter(None, [words(one.item), words(one.stage)]))
     held = (
         f" [{row.holder} until {clock(row.assignment.lease_until)} UTC]"
         if row.assignment is not None and row.holder
@@ -196,7 +229,7 @@ def _line(row: QueueRow, now: int) -> str:
     )
     second = f"[{', '.join(one.agreed)} agreed, a second person must]" if one.second_wanted else ""
     call = f": {said}" if (said := in_line(one)) else ""
-    return f"{one.id} {stands}, {about}: {cut(visible_line(one.reason))}{call}{held}{second}"
+    return f"{about}: {cut(visible_line(one.reason))}{call}{held}{second}"
 
 
 def review_json(row: QueueRow, now: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`manage.py review_history`: exports decisions with author and duration, as a file."""
+"""`manage.py review history`: exports decisions with author and duration, as a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`manage.py run FABRIC --input TEXT|FILE` starts a run and follows it; `manage.py run VERB RUN` controls one
-(``VERBS``).
-"""
+"""`manage.py run VERB`: starts, lists, shows, follows, explains and controls runs."""
 
 from __future__ import annotations
 
@@ -18,12 +16,25 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
+from fabric.management.nouns import add_verbs
 from fabric.management.output.reviews import review_lines
+from fabric.management.output.run_list import (
+    RunsAsked,
+    find_runs,
+    has_more,
+    list_lines,
+    page_address,
+    row_json,
+    show_lines,
+)
 from fabric.management.output.runs import documents_read, progress, report, summary
 from fabric.management.run_follower import Following, silent
+from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import excerpt, find_origin
 from fabric.runtime.ports.journal import Document
+from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.runs.lookup import run_get
+from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.runs.control import run_cancel, run_context, run_pause, run_resume, run_say, run_terminate
@@ -31,39 +42,26 @@ from fabric.services.runs.forks import REQUEST, ForkEdit, run_fork
 from fabric.services.runs.start import TEXT_BYTES_MAX, run_start
 
 PATH_CHARS_MAX = 4_096
+LIMIT = 20
+STDIN, FILE = "-", "@"
 
 
 class Command(FabricCommand):
-    """Starts a run and follows it."""
+    """Starts, lists, shows, follows and controls runs."""
 
     help = (
-        "Start a run and follow it, or take hold of one: run cancel|terminate|pause|resume|say|context|fork RUN. Uses the engine that is "
-        "running on this data, or hosts the run itself. Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits or is paused."
+        "Start, list, show, follow, explain and control runs. A verb that drives a run uses the engine that runs on this data, or hosts the run "
+        "itself. Exit code: 0 completed, 1 ended otherwise, 2 bad input, 3 waits or is paused. RUN is an id, or a part that begins or ends one."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the fabric, the request and the attachments."""
-        parser.add_argument(
-            "fabric",
-            metavar="FABRIC|VERB",
-            help="name of a published fabric (manage.py fabric list), or a verb before RUN",
-        )
-        parser.add_argument("run", nargs="?", metavar="RUN", help=f"the run's id, after {', '.join(VERBS)}")
-        parser.add_argument("--reason", default="", metavar="TEXT", help="why: kept in the journal; terminate needs it")
-        parser.add_argument("--event", type=int, metavar="N", help="fork: the event to continue from")
-        parser.add_argument(
-            "--edit", metavar="STAGE", help="fork: --input is the new output of this stage as JSON, not a request"
-        )
-        parser.add_argument(
-            "--set", action="append", default=[], metavar="NAME=VALUE", help="context: a variable; JSON, else text"
-        )
-        parser.add_argument("--delete", action="append", default=[], metavar="NAME", help="context: one to delete")
-        parser.add_argument(
-            "--input",
-            metavar="TEXT|FILE",
-            help="the request, or a file with it; - reads it from standard input",
-        )
-        parser.add_argument(
+        """Add the verbs."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="VERB")
+        start = actions.add_parser("start", help="start a run and follow it")
+        start.add_argument("fabric", metavar="FABRIC", help="name of a published fabric")
+        _add_input(start, "the request")
+        start.add_argument(
+            "-a",
             "--attach",
             action="append",
             default=[],
@@ -71,23 +69,47 @@ class Command(FabricCommand):
             metavar="FILE",
             help=f"a PDF, DOCX, XLSX, CSV or text file; up to {FILES_MAX} times",
         )
-        parser.add_argument(
-            "--tier", default=None, metavar="TIER", help=f"one of {', '.join(Tier)} (default: the fabric's)"
+        start.add_argument("--tier", metavar="TIER", help=f"one of {', '.join(Tier)} (default: the fabric's)")
+        listing = actions.add_parser("list", help="runs, the newest first")
+        listing.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs: state:failed started:-4h")
+        listing.add_argument(
+            "--sort", default="", metavar="ORDER", help="such as -started, or started; a minus: falling"
         )
-        parser.add_argument("--wait", action="store_true", help="stay while the run waits for a person")
-        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+        listing.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"at most so many ({LIMIT})")
+        listing.add_argument("--after", default="", metavar="CURSOR", help="continue after the previous page")
+        listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
+        show = actions.add_parser("show", help="what is known of a run, and its open reviews")
+        follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
+        controls = [_add_control(actions, verb, says) for verb, (_, says) in VERBS.items()]
+        for one in (show, follow, *controls):
+            one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it")
+        for one in (start, follow, *controls):
+            one.add_argument("--wait", action="store_true", help="stay while the run waits for a person")
+        for one in (start, listing, show, follow, *controls):
+            one.add_argument("--json", action="store_true", help="end with one line of JSON")
+        add_verbs(
+            actions,
+            {
+                "explain": ("explain", "explain each decision of it"),
+                "export": ("export_run", "write it as files that verify anywhere"),
+            },
+        )
 
     def act(self, options: dict[str, Any]) -> int:
-        """Start or control the run, follow it, report."""
-        actor = owner_actor()
-        if options["run"] is not None:
-            return self._taken_hold_of(actor, options)
-        if options["input"] is None and options["fabric"] in VERBS:
-            verb = options["fabric"]
-            raise Refused(f"the run is missing: manage.py run {verb} RUN", code="invalid", field="run")
+        """Carry out the verb."""
+        actor, action = owner_actor(), options["action"]
+        if "run" in options:
+            options["run"] = whole_run_id(actor, options["run"])
+        if action in VERBS:
+            return self._control(actor, options)
+        done: int = getattr(self, f"_{action}")(actor, options)
+        return done
+
+    def _start(self, actor: Actor, options: dict[str, Any]) -> int:
         if options["input"] is None:
-            raise Refused("give the request with --input TEXT or --input FILE", code="invalid", field="input")
-        text = _request(options["input"])
+            message = "give the request with --input TEXT, --input @FILE, or --input - for standard input"
+            raise Refused(message, code="invalid", field="input")
+        text = self._read_input(options["input"])
         documents = _read_attachments(options["attach"])
         started = run_start(
             store=wiring.store(),
@@ -103,16 +125,46 @@ class Command(FabricCommand):
             self.tell(*(_describe_reading(one) for one in documents))
         return self._follow_run(actor, started.run_id, options)
 
-    def _taken_hold_of(self, actor: Actor, options: dict[str, Any]) -> int:
+    def _list(self, actor: Actor, options: dict[str, Any]) -> int:
+        asked = RunsAsked(" ".join(options["query"]), options["sort"], options["limit"], options["after"])
+        page = find_runs(actor, asked)
+        more = page.last if page.rows and has_more(page) else ""
+        if options["json"]:
+            self.put({"runs": [row_json(row) for row in page.rows], "next": more or None})
+            return OK
+        if options["quiet"]:
+            for row in page.rows:
+                self.stdout.write(row.id)
+            return OK
+        for line in list_lines(page, terminal=self.stdout.isatty()):
+            self.stdout.write(line)
+        if not page.rows:
+            self.tell("no run matches")
+        if more:
+            self.tell(f"there are more: --after {more}")
+        return OK
+
+    def _show(self, actor: Actor, options: dict[str, Any]) -> int:
+        run = run_get(actor, options["run"])
+        if options["json"]:
+            self.put(summary(actor, run) | {"page": page_address(run.id), "documents": documents_read(run.id)})
+            return OK
+        for line in show_lines(run, terminal=self.stdout.isatty()):
+            self.stdout.write(line)
+        for item in list_open_reviews(actor, run.id, family=True):
+            self.stdout.write("\n".join(review_lines(item)))
+        return OK
+
+    def _follow(self, actor: Actor, options: dict[str, Any]) -> int:
+        return self._follow_run(actor, run_get(actor, options["run"]).id, options)
+
+    def _control(self, actor: Actor, options: dict[str, Any]) -> int:
         """Carry out the verb; follow the run where it is hosted here, or a fork."""
-        verb, given = options["fabric"], options["input"]
-        if verb not in VERBS:
-            message = f"{verb[:40]!r} is nothing that can be done with a run; possible are: {', '.join(VERBS)}"
-            raise Refused(message, code="invalid", field="verb")
+        verb, given = options["action"], options.get("input")
         elsewhere = wiring.engine_running()
-        run_id = VERBS[verb](
+        run_id = VERBS[verb][0](
             {"store": wiring.store(), "nudge": wiring.nudge(), "actor": actor, "run_id": options["run"]},
-            options | {"text": None if given is None else _request(given)},
+            options | {"text": None if given is None else self._read_input(given)},
         )
         if not elsewhere or verb == "fork":
             return self._follow_run(actor, run_id, options)
@@ -126,7 +178,7 @@ class Command(FabricCommand):
         """Follow the run to its end, or to its wait for a person."""
         say = progress(self)
         if say is not None:
-            self.tell(f"run {run_id} (Ctrl-C detaches)")
+            self.tell(f"run {run_id} (Ctrl-C detaches; times are UTC)", f"page {page_address(run_id)}")
         following = Following(
             actor,
             run_id,
@@ -148,16 +200,31 @@ class Command(FabricCommand):
         if wiring.engine_running():
             self.tell(f"detached: run {run.id} continues in the running engine")
         else:
-            self.tell(f"detached: run {run.id} is stored ({run.state}) and continues when an engine runs: manage.py up")
+            self.tell(
+                f"detached: run {run.id} is stored ({run.state}) and continues when an engine runs: {program()} up"
+            )
+        self.tell(f"follow it again with: {program()} run follow {run.id}")
         if as_json:
             self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return DETACHED
 
+    def _read_input(self, given: str) -> str:
+        """Return a text: the argument itself, the content of ``@FILE``, or standard input for ``-``."""
+        if given == STDIN:
+            return sys.stdin.read(TEXT_BYTES_MAX + 1)
+        if given.startswith(FILE):
+            return read_text(Path(given[1:]), most=TEXT_BYTES_MAX, what="a request")
+        if _names_file(given):  # As the release before this one read it.
+            self.tell(f"`--input FILE` is now `--input @FILE`; the next release takes {given!r} as the text itself.")
+            return read_text(Path(given), most=TEXT_BYTES_MAX, what="a request")
+        return given
+
 
 Ports = dict[str, Any]
+Verb = Callable[[Ports, dict[str, Any]], str]
 
 
-def _control_verb(service: Callable[..., bool], *given: str) -> Callable[[Ports, dict[str, Any]], str]:
+def _control_verb(service: Callable[..., bool], *given: str) -> Verb:
     """Return the function of a verb that controls the run itself; ``given``: its options."""
 
     def act(ports: Ports, options: dict[str, Any]) -> str:
@@ -203,35 +270,54 @@ def _fork(ports: Ports, options: dict[str, Any]) -> str:
 
 def _json(text: str | None) -> JSON:
     if text is None:
-        raise Refused("--edit needs the stage's new output: --input FILE with its JSON", code="invalid", field="input")
+        raise Refused("--edit needs the stage's new output: --input @FILE with its JSON", code="invalid", field="input")
     try:
         return json.loads(text)
     except ValueError as error:
         raise Refused(f"--input is no JSON: {error}", code="invalid", field="input") from None
 
 
-VERBS: Mapping[str, Callable[[Ports, dict[str, Any]], str]] = {
-    "cancel": _control_verb(run_cancel, "reason"),
-    "terminate": _control_verb(run_terminate, "reason"),
-    "pause": _control_verb(run_pause, "reason"),
-    "resume": _control_verb(run_resume),
-    "say": _say,
-    "context": _context,
-    "fork": _fork,
+VERBS: Mapping[str, tuple[Verb, str]] = {
+    "pause": (_control_verb(run_pause, "reason"), "pause it: what is under way ends, and nothing begins"),
+    "resume": (_control_verb(run_resume), "let it continue"),
+    "cancel": (_control_verb(run_cancel, "reason"), "end it, and undo what can be undone"),
+    "terminate": (_control_verb(run_terminate, "reason"), "end it at once, and undo nothing"),
+    "say": (_say, "send a message that the next speaker reads"),
+    "context": (_context, "set or delete context variables"),
+    "fork": (_fork, "start a run that continues from one of its events"),
 }
-"""Actions on a run; each returns the id of the run that goes on."""
+"""Actions on a run, each with its line of help; each returns the id of the run that goes on."""
 
 
-def _request(given: str) -> str:
-    """Return the request's text: the argument itself, or the content of the named file."""
-    if given == "-":
-        return sys.stdin.read(TEXT_BYTES_MAX + 1)
-    path = Path(given)
+def _add_control(actions: Any, verb: str, says: str) -> CommandParser:
+    parser: CommandParser = actions.add_parser(verb, help=says, description=says)
+    if verb in ("pause", "cancel", "terminate"):
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why: kept in the journal; terminate needs it")
+    elif verb == "say":
+        _add_input(parser, "the message")
+    elif verb == "context":
+        parser.add_argument(
+            "--set", action="append", default=[], metavar="NAME=VALUE", help="a variable; JSON, else text"
+        )
+        parser.add_argument("--delete", action="append", default=[], metavar="NAME", help="one to delete")
+    elif verb == "fork":
+        parser.add_argument("--event", type=int, metavar="N", help="the event to continue from")
+        parser.add_argument("--edit", metavar="STAGE", help="--input is the new output of this stage as JSON")
+        _add_input(parser, "a new request")
+    return parser
+
+
+def _add_input(parser: CommandParser, what: str) -> None:
+    parser.add_argument(
+        "-i", "--input", metavar="TEXT|@FILE|-", help=f"{what}: itself, in a file, or on standard input"
+    )
+
+
+def _names_file(given: str) -> bool:
     try:
-        is_file = len(given) <= PATH_CHARS_MAX and "\n" not in given and path.is_file()
+        return len(given) <= PATH_CHARS_MAX and "\n" not in given and Path(given).is_file()
     except (OSError, ValueError):
-        is_file = False  # Too long or too odd for a name: it is the request itself.
-    return read_text(path, most=TEXT_BYTES_MAX, what="a request") if is_file else given
+        return False  # Too long or too odd for a name: it is the text itself.
 
 
 def _describe_reading(document: Document) -> str:

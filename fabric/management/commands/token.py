@@ -11,6 +11,7 @@ from fabric.core.people.scopes import Scope
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
+from fabric.program.name import program
 from fabric.selectors.people import TokenView, tokens_list
 from fabric.services.actors import owner_actor
 from fabric.services.people.tokens import DAYS, DAYS_MAX, FABRICS_MAX, token_create, token_revoke
@@ -100,7 +101,7 @@ class Command(FabricCommand):
                 f"{view.name:<{width}}  {view.state(now):<7}  {scopes:<15}  {view.user}{where}  {used}{until}"
             )
         if not found:
-            self.tell("there is no token yet; make one with `manage.py token create NAME`")
+            self.tell(f"there is no token yet; make one with `{program()} token create NAME`")
         return OK
 
     def _revoke(self, options: dict[str, Any]) -> int:

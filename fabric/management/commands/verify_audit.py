@@ -1,4 +1,4 @@
-"""`manage.py verify_audit [--run R]`: verifies journals, audit stream and checkpoints by their hashes and
+"""`manage.py admin verify [--run R]`: verifies journals, audit stream and checkpoints by their hashes and
 signatures.
 """
 
@@ -18,6 +18,7 @@ from fabric.models import Run
 from fabric.secrets.signing import verify_signature
 from fabric.selectors.audit.journal_verification import AuditFinding, VerifiedCounts, verify_journals
 from fabric.selectors.audit.stream_verification import verify_checkpoints, verify_streams
+from fabric.selectors.whole_ids import complete_id
 from fabric.services.errors import Refused
 
 FINDINGS_MAX = 1_000
@@ -61,7 +62,7 @@ class Command(FabricCommand):
         return OTHER_END if faults else OK
 
     def _findings(self, counted: VerifiedCounts, options: dict[str, Any]) -> Iterator[AuditFinding]:
-        run_id, keys = options["run"], [key.lower() for key in options["key"]]
+        run_id, keys = complete_id(Run.objects.all(), options["run"], "run"), [key.lower() for key in options["key"]]
         if bad := [key for key in keys if not _key.fullmatch(key)]:
             raise Refused(
                 f"{bad[0][:80]!r} is no public key; give its 64 hexadecimal digits", code="invalid", field="key"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from fabric.core.people.eligibility import asked_words, list_reviewers
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
+from fabric.program.name import program
 from fabric.selectors.database_time import store_now
 from fabric.selectors.reviews.answers import ReviewAnswer, answered_sentence, answers_waiting, is_over
 from fabric.selectors.reviews.eligibility import build_review_rules
@@ -30,7 +31,7 @@ def review_lines(item: ReviewView) -> list[str]:
     """
     if (given := answers_waiting([item]).get(item.id)) is not None:
         said = _field("answered", answered_sentence(item, given, store_now()))
-        undo = f"Undo the answer with: manage.py decide {item.id} undo"
+        undo = f"Undo the answer with: {program()} review undo {item.id}"
         return [f"Review {item.id}: {visible_line(item.reason)}", *said, *card(item), undo]
     waits = f"waits for {asked_words(list_reviewers(build_review_rules(item)))}, until {instant(item.due_at)}"
     if is_over(item):
@@ -42,7 +43,7 @@ def command(item: ReviewView) -> str:
     """Return the command that answers a review."""
     verbs = "|".join(item.verbs)
     named = "" if item.follow_up else f" --digest {item.digest[:DIGEST_CHARS]}"
-    return f"Decide it with: manage.py decide {item.id} {verbs}{named} [--message TEXT]"
+    return f"Decide it with: {program()} review decide {item.id} {verbs}{named} [--message TEXT]"
 
 
 def card(item: ReviewView) -> list[str]:

@@ -9,6 +9,7 @@ from fabric.core.values.flow import RunState
 from fabric.core.values.units import JSON
 from fabric.core.values.words import clock, dollars
 from fabric.management.base import OK, OTHER_END, WAITING, FabricCommand
+from fabric.management.output.colours import paint
 from fabric.management.output.reviews import review_lines, reviews_json
 from fabric.management.run_follower import ASKING, Say
 from fabric.runtime.ports.batch_parts import EXCERPT_CHARS
@@ -89,7 +90,8 @@ def _write_for_people(command: FabricCommand, actor: Actor, run: RunView) -> Non
     parts = part_words(run_story(actor, run.id).total)
     of_them = f" ({parts})" if parts else ""
     spent = f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens{of_them}, {run.last_seq} events"
-    command.stdout.write(f"Run {run.id} {how}{reason} ({spent})")
+    state = paint(how, run.state, terminal=command.stdout.isatty())
+    command.stdout.write(f"Run {run.id} {state}{reason} ({spent})")
     if advice := write_advice(run):
         command.stdout.write(f"Next step: {advice}")
     command.stdout.flush()

@@ -17,6 +17,7 @@ from fabric.core.people.roles import Right, holders
 from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import LIVE_STATES
 from fabric.models import ChangeRequest, Fabric, Revision, Run
+from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.drafts.lookup import DraftView
 from fabric.selectors.errors import Refused
@@ -147,7 +148,7 @@ def change_request_get(actor: Actor, request_id: str) -> ChangeView:
         else None
     )
     if row is None:
-        message = f"there is no change request {request_id[:80]!r}; manage.py fabric requests lists those that wait"
+        message = f"there is no change request {request_id[:80]!r}; {program()} fabric requests lists those that wait"
         raise Refused(message, code="not_found", field="request")
     return _view(row)
 

@@ -9,6 +9,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
 from fabric.core.values.units import US
 from fabric.models import Draft, DraftStep, Fabric, FabricEditor
+from fabric.program.name import program
 from fabric.selectors.database_time import StoreNow
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
@@ -82,7 +83,7 @@ def draft_get(actor: Actor, name: str) -> DraftView:
     """Return the actor's own draft of a fabric. Raises Refused not_found."""
     row = Draft.objects.filter(match_visible(actor, Draft), name=clean_text(name)[0], author=actor.name).first()
     if row is None:
-        message = f"{actor.name} has no draft of a fabric {name[:80]!r}: begin one on the fabric's page, or with manage.py fabric import"
+        message = f"{actor.name} has no draft of a fabric {name[:80]!r}: begin one on the fabric's page, or with {program()} fabric import"
         raise Refused(message, code="not_found", field="draft")
     return draft_view(row)
 

@@ -18,9 +18,11 @@ from pydantic import ValidationError
 from fabric.core.people.actor import Actor
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.budgets import amount_words, cap_words
+from fabric.core.texts.nearest import list_nearest
 from fabric.core.texts.text import clean_text
 from fabric.core.values.taxonomy import Tier
 from fabric.models import Fabric, Guard, Revision
+from fabric.program.name import program
 from fabric.runtime.spending.usual_rates import KIND, RUNS_NEEDED, learned_runs, list_rates
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
@@ -69,11 +71,11 @@ def fabric_get(actor: Actor, name: str) -> FabricView:
     found = _query_published(actor).filter(name=clean_text(name)[0]).first()
     if found is not None:
         return _view(found)
-    names = list(_query_published(actor).order_by("name").values_list("name", flat=True)[:20])
+    names = list(_query_published(actor).values_list("name", flat=True))
     known = (
-        f"there are: {', '.join(names)}"
+        f"there are: {list_nearest(name[:80], names, f'{program()} fabric list')}"
         if names
-        else "none is published yet; publish one with manage.py fabric publish"
+        else f"none is published yet; publish one with {program()} fabric publish FILE"
     )
     raise Refused(f"no fabric is named {name[:80]!r}; {known}", code="not_found", field="fabric")
 

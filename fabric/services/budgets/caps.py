@@ -16,6 +16,7 @@ from fabric.core.budgets.grants import FABRIC, SESSION, SESSION_TOKENS, WORKSPAC
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.models import GrantReservation, SharedBudget, SharedGrant
+from fabric.program.name import program
 from fabric.selectors.budgets import BudgetStanding, list_budgets
 from fabric.selectors.workspaces.policies import standing_policy
 from fabric.services.acts import audit_record
@@ -54,7 +55,7 @@ def budget_set(*, actor: Actor, amount: int, scope: str = "", unit: str = "usd_m
         raise Refused("a fabric's cap is budget.fabric_hour_usd_micros of its policy: publish it there", code="invalid")
     known = SharedBudget.objects.filter(scope=scope, workspace_id=actor.workspace_id).exists()
     if scope != f"{WORKSPACE}:{actor.workspace_id}" and not (kind in SESSIONS and known):
-        raise Refused(f"there is no budget {scope[:80]!r} in this workspace; `manage.py budget` lists them", code="not_found")  # fmt: skip
+        raise Refused(f"there is no budget {scope[:80]!r} in this workspace; `{program()} budget list` lists them", code="not_found")  # fmt: skip
     if find_unit(scope) != unit:
         said = "tokens: give --tokens" if unit == "usd_micros" else "money: give --usd"
         raise Refused(f"the budget {scope[:80]!r} counts {said}", code="invalid")

@@ -18,6 +18,7 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from fabric.models import Fabric, Revision, Workspace
+from fabric.program.name import program
 from fabric.runtime.spending.shares import published_caps
 from fabric.selectors.fabrics.lookup import revision_get
 from fabric.selectors.reach import match_visible
@@ -307,7 +308,7 @@ def second_person(actor: Actor, spec: FabricSpec) -> tuple[Tier, ...]:
 def alone(name: str, tiers: Collection[Tier]) -> Refused:
     """Return the Refused for one person who would publish a change that two must approve."""
     named = " and ".join(tier.replace("_", "-") for tier in tiers)
-    message = f"each change of fabric {name!r} needs two people, because its runs in tier {named} have four eyes: open a request with manage.py fabric publish FILE --request or on the draft's page, and a second person approves it"
+    message = f"each change of fabric {name!r} needs two people, because its runs in tier {named} have four eyes: open a request with {program()} fabric publish FILE --request or on the draft's page, and a second person approves it"
     return Refused(message, code="conflict", field="request")
 
 

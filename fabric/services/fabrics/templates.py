@@ -128,20 +128,29 @@ def _commented_out(text: str) -> str:
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
 
-def samples_publish(*, actor: Actor, providers: Collection[str] = ()) -> list[str]:
-    """Publish each sample whose name the workspace lacks, and return the new names. Fabrics that users made of a
-    sample stay as they are.
+@dataclass(frozen=True, slots=True)
+class SamplesPublished:
+    """Names of the new samples, and of those that were left out, each with the reason."""
+
+    names: list[str]
+    left_out: dict[str, str]
+
+
+def samples_publish(*, actor: Actor, providers: Collection[str] = ()) -> SamplesPublished:
+    """Publish each sample whose name the workspace lacks. Fabrics that users made of a sample stay as they are.
 
     A sample whose tools need an address that FABRIC_ALLOWED_HOSTS does not list waits until it does.
     """
     gate = Gate.trust_hosts(settings.FABRIC_ALLOWED_HOSTS)
     there = set(Fabric.objects.filter(workspace_id=actor.workspace_id).values_list("name", flat=True))
-    published = []
+    found = SamplesPublished([], {})
     for path in sorted(SAMPLES.glob("*.yaml"), key=lambda path: path.stem):
         if path.stem in there:  # Their files are named after them: what is there already costs a start nothing.
             continue
         read = fabric_read(path.read_text(encoding="utf-8"), origin=path.name)
-        if not any(gate.problem(tool.target) for tool in read.spec.tools if tool.kind == "http"):
-            found = fabric_publish_read(actor=actor, read=read, providers=providers)
-            published.append(found.name)
-    return published
+        problems = [gate.problem(tool.target) for tool in read.spec.tools if tool.kind == "http"]
+        if reason := next(filter(None, problems), ""):
+            found.left_out[path.stem] = reason
+        else:
+            found.names.append(fabric_publish_read(actor=actor, read=read, providers=providers).name)
+    return found

@@ -13,6 +13,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.models import Guard, GuardChange, GuardCount
+from fabric.program.name import program
 from fabric.runtime.spending.rules import UNTIL_RING
 from fabric.selectors.database_time import store_now
 from fabric.selectors.models.breakers import BreakerView, breaker_find
@@ -57,7 +58,7 @@ def _move_breaker(
     seen = breaker_find(actor, scope, kind)
     if seen is None:
         raise Refused(
-            f"there is no circuit breaker {scope[:80]!r} {kind[:80]!r} in this workspace; `manage.py breakers` lists them",
+            f"there is no circuit breaker {scope[:80]!r} {kind[:80]!r} in this workspace; `{program()} breaker list` lists them",
             code="not_found",
             field="scope",
         )

@@ -11,6 +11,7 @@ from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.models import ProviderKey, new_id
+from fabric.program.name import program
 from fabric.providers.exchange.keys import origin_text
 from fabric.providers.exchange.wire import origin
 from fabric.secrets.key_ring import KeyUnusable
@@ -73,7 +74,7 @@ def key_delete(*, actor: Actor, provider: str, host: str) -> KeyTold:
         row = ProviderKey.objects.filter(workspace_id=actor.workspace_id, provider=provider, host=where).first()
         if row is None or not ProviderKey.objects.filter(id=row.id).delete()[0]:
             message = f"no key is stored for {where[:120]!r} with provider {provider[:40]!r}"
-            raise Refused(f"{message}; `manage.py model list` lists them", code="not_found", field="host")
+            raise Refused(f"{message}; `{program()} model list` lists them", code="not_found", field="host")
         audit_record(actor=actor, act=Act.MODEL_KEY_DELETED, subject=where, provider=provider, last_four=row.last_four)
         return key_told(row)
 

@@ -20,6 +20,7 @@ from fabric.core.spec.tree import ModelSpec
 from fabric.core.values.units import US
 from fabric.core.workspace_policy.rules import model_denied
 from fabric.models import ModelTest, ProviderKey, new_id
+from fabric.program.name import program
 from fabric.providers.trial import DEADLINE_S, CallTestResult, trial_bytes
 from fabric.selectors.workspaces.policies import standing_policy
 from fabric.services.acts import audit_record
@@ -70,7 +71,7 @@ def model_get(actor: Actor, model_id: str) -> DeclaredModel:
     for model in models_list(actor).models:
         if model.id == model_id:
             return model
-    message = f"there is no model {model_id[:80]!r} in this workspace; `manage.py model list` lists them"
+    message = f"there is no model {model_id[:80]!r} in this workspace; `{program()} model list` lists them"
     raise Refused(message, code="not_found", field="model")
 
 

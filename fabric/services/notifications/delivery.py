@@ -36,6 +36,7 @@ from fabric.core.texts.notifications import (
 from fabric.core.values.units import US
 from fabric.models import Notification, NotificationRead, NotificationTarget, Review
 from fabric.models.notifications import WAITING
+from fabric.program.name import program
 from fabric.selectors.drafts.change_requests import ChangeState, change_state
 from fabric.selectors.reach import match_visible
 from fabric.services.acts import audit_record
@@ -213,7 +214,7 @@ def notification_resend(*, actor: Actor, notification_id: str) -> Notification:
         mine = Notification.objects.filter(match_visible(actor, Notification), id=notification_id)
         found = mine.first() if _id.fullmatch(notification_id) else None
         if found is None:
-            message = f"there is no notification {notification_id[:80]!r} in this workspace; `manage.py notifications list` lists them"
+            message = f"there is no notification {notification_id[:80]!r} in this workspace; `{program()} notification list` lists them"
             raise Refused(message, code="not_found", field="notification")
         after = TRANSITIONS[NotificationState(found.state), NotificationHappening.ASKED]
         if after is None:

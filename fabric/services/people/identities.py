@@ -25,6 +25,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import held_in, write_roles
 from fabric.core.values.units import US
 from fabric.models import Identity, Member
+from fabric.program.name import program
 from fabric.secrets.secret_box import REFRESH_TOKEN, SecretUnsealable
 from fabric.services.actors import system_actor, workspace_default
 from fabric.services.acts import audit_record
@@ -183,7 +184,7 @@ def _belongs(actor: Actor, user: User, roles: Collection[str]) -> None:
     if member is None:
         last = rows.order_by("-removed_at").first()
         if last is not None and last.removed_by != PROVIDER:
-            message = f"{last.removed_by} removed {user.username} from this workspace: `manage.py member readmit {user.username}` lets them in again"
+            message = f"{last.removed_by} removed {user.username} from this workspace: `{program()} member readmit {user.username}` lets them in again"
             raise Refused(message, code="forbidden", field="actor")
         member_add(actor.workspace_id, user, roles, by=PROVIDER)
         return

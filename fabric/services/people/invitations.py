@@ -23,6 +23,7 @@ from fabric.core.people.roles import Right, held_in, write_roles
 from fabric.core.values.units import US
 from fabric.models import Invitation, Member
 from fabric.models.people.members import NAMES_TRIED_MAX
+from fabric.program.name import program
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
 from fabric.services.people.members import member_add, roles_checked, still_may, user_new
@@ -106,7 +107,7 @@ def invitation_revoke(*, actor: Actor, invitation_id: str) -> bool:
             return True
     row = mine.first()
     if row is None:
-        message = f"there is no invitation {invitation_id[:80]!r} in this workspace; `manage.py member list` shows the open ones"
+        message = f"there is no invitation {invitation_id[:80]!r} in this workspace; `{program()} member list` shows the open ones"
         raise Refused(message, code="not_found", field="invitation")
     if row.accepted_at is not None:
         message = f"{row.accepted_by} accepted this invitation: remove that member instead"

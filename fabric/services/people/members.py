@@ -24,6 +24,7 @@ from fabric.core.people.names import alike, name_problem
 from fabric.core.people.roles import AT, PEOPLE_ONLY, Right, Role, has, held_in, is_place, read_place, write_roles
 from fabric.core.people.scopes import Scope, find_lost_scopes
 from fabric.models import ApiToken, Identity, Invitation, LoginLink, Member
+from fabric.program.name import program
 from fabric.services.actors import OWNER, login_link_create
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
@@ -226,7 +227,7 @@ def _row(actor: Actor, name: str) -> Member:
     """Return the row of a member. Of two who remove each other, one finds the other gone."""
     held = members_locked(actor)
     if name not in held:
-        message = f"there is no member {name[:80]!r} in this workspace; `manage.py member list` shows them"
+        message = f"there is no member {name[:80]!r} in this workspace; `{program()} member list` shows them"
         raise Refused(message, code="not_found", field="name")
     return held[name]
 

@@ -29,6 +29,7 @@ from fabric.core.people.roles import Right, has, held_in
 from fabric.core.people.scopes import Scope, is_whole, token_text
 from fabric.core.values.units import US
 from fabric.models import ApiToken, Fabric, Identity, Member
+from fabric.program.name import program
 from fabric.services.actors import find_actor
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
@@ -150,7 +151,7 @@ def token_revoke(*, actor: Actor, name: str, now: Callable[[], int] = _machine_n
             return True
     if named.exists():
         return False
-    message = f"no token is named {name[:40]!r}; `manage.py token list` shows the names"
+    message = f"no token is named {name[:40]!r}; `{program()} token list` shows the names"
     raise Refused(message, code="not_found", field="name")
 
 
@@ -253,7 +254,7 @@ def _holder(actor: Actor, name: str) -> User:
     )
     found = rows.select_related("user").first()
     if found is None:
-        message = f"there is no active member {name[:80]!r}: `manage.py member list` shows them"
+        message = f"there is no active member {name[:80]!r}: `{program()} member list` shows them"
         raise Refused(message, code="not_found", field="user")
     return found.user
 

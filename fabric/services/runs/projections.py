@@ -19,6 +19,7 @@ from fabric.core.state.living import is_resting
 from fabric.core.state.run import Run
 from fabric.models import GrantReservation, Review, SharedGrant, Snapshot
 from fabric.models import Run as RunRow
+from fabric.program.name import program
 from fabric.runtime.journal import projection
 from fabric.runtime.ports.batch_parts import ReviewChange
 from fabric.selectors.budgets import MissingReservation, reservations_missing
@@ -60,7 +61,7 @@ def projections_rebuild(*, actor: Actor, run_id: str, check: bool = False) -> Re
         found = refold_run(dict(row))
         if found.damage or found.differences:
             problems = (*found.differences, *([found.damage] if found.damage else []))
-            return RebuildResult(run_id, "damaged", (*problems, f"see `manage.py verify_audit --run {run_id}`"))
+            return RebuildResult(run_id, "damaged", (*problems, f"see `{program()} admin verify --run {run_id}`"))
         differences = tuple(_differences(dict(row), found))
         if not differences:
             return RebuildResult(run_id, "same")

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import abc, adapt, errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from fabric.program.name import program
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.stores.errors import RowRefused, StoreBusy
 
@@ -236,7 +237,7 @@ def translate_error(error: psycopg.Error, dsn: str, *, sent: bool) -> StoreUnava
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(f"{place} is read-only: point DATABASE_URL at the primary server")
     if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return StoreUnavailable(f"{place} lacks tables of this version ({said}): run manage.py migrate")
+        return StoreUnavailable(f"{place} lacks tables of this version ({said}): run {program()} django migrate")
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreUnavailable(f"{place} refuses this user ({said}): grant it the tables")
     state = error.sqlstate or ""

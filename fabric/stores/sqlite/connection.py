@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 
+from fabric.program.name import program
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.stores.errors import RowRefused
 
@@ -126,7 +127,7 @@ class SqliteConnection:
             self._drop()
         sentence = _SENTENCES.get(code, "cannot be used ({error}): try again, or look at the disk it lies on")
         if str(error).startswith(("no such table", "no such column")):
-            sentence = "lacks tables of this version ({error}): run manage.py migrate"
+            sentence = f"lacks tables of this version ({{error}}): run {program()} django migrate"
         return StoreUnavailable(f"the database file {self._path} {sentence.format(error=error)}", unknown=unknown)
 
 

@@ -10,6 +10,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right, holders
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import FailureType
+from fabric.program.name import program
 from fabric.selectors.overview.frame_counts import workers_alive_count
 from fabric.services.errors import Refused
 from simulator.drills.models.tables import MODES, VIRTUAL
@@ -20,7 +21,7 @@ RUNS = 3
 """Runs of each drill: an undisturbed one, a disturbed one, and another undisturbed one."""
 CAP_USD_MICROS = 1_000_000
 CAP_USD_MICROS_MAX = 1_000_000_000_000
-START = "python3 manage.py up"
+START = f"{program()} up"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def test_a_backup_under_load_is_an_installation_whose_runs_go_on(db, tmp_path):
     kept = tmp_path / "flow.backup"
     with watched_site(db, provider=HANGING, workers=1) as lost:
         with_calls_out(lost)
-        lost.manage("shell", "-c", SIGNED_IN)
+        lost.manage("django", "shell", "-c", SIGNED_IN)
         assert "secret.key" in lost.manage("backup", str(kept), "--with-keys", "--json")["keys"]
         for worker in lost.workers:
             worker.kill()
@@ -62,15 +62,15 @@ def test_a_backup_under_load_is_an_installation_whose_runs_go_on(db, tmp_path):
         assert (said["verified"], said["revoked"]["people"]) == (True, 1)
         assert len(states(made)) == ENDED + UNDER_WAY
         assert ChaosRows.from_environment(made.environment).live() == UNDER_WAY
-        assert made.manage("replay_run", "--all", "--json")["differences"] == 0
+        assert made.manage("admin", "replay", "--all", "--json")["differences"] == 0
 
         made.start_worker()
         try:
             wait_until(lambda: all_completed(made), made, PATIENCE_S)
         finally:
             made.stop()
-        assert made.manage("verify_audit", "--json")["faults"] == 0
-        assert made.manage("replay_run", "--all", "--json")["differences"] == 0
+        assert made.manage("admin", "verify", "--json")["faults"] == 0
+        assert made.manage("admin", "replay", "--all", "--json")["differences"] == 0
 
 
 def restored(environment, db):

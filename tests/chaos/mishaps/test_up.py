@@ -88,7 +88,7 @@ def test_up_restarts_a_killed_worker_and_the_runs_go_on(site):
     assert interrupted  # The worker was killed in the middle of a call.
     assert len(states(site)) == runs
     assert not (folder_of(site) / mishaps.KILL).exists()
-    assert site.manage("replay_run", "--all", "--json")["differences"] == 0
+    assert site.manage("admin", "replay", "--all", "--json")["differences"] == 0
 
 
 @pytest.mark.parametrize("site", ["HangingProvider"], indirect=True)

@@ -57,7 +57,7 @@ def test_a_backup_with_keys_opens_what_was_sealed_and_ends_every_way_in(tmp_path
     file = tmp_path / "one.backup"
     with temporary_database("sqlite") as environment:
         assert manage(environment, "bootstrap").returncode == 0
-        assert manage(environment, "shell", "-v", "0", "-c", STORE).returncode == 0
+        assert manage(environment, "django", "shell", "-v", "0", "-c", STORE).returncode == 0
         made = manage(environment, "token", "create", "nightly", "--scope", "read").stdout
         token = next(word for word in made.split() if word.startswith(PREFIX))
         assert manage(environment, "backup", str(file), "--with-keys").returncode == 0
@@ -73,9 +73,9 @@ def test_a_backup_with_keys_opens_what_was_sealed_and_ends_every_way_in(tmp_path
         data = Path(environment["FABRIC_DATA"])
         assert {name: (data / name).read_bytes() for name in keys} == keys
         assert {path.stat().st_mode & 0o077 for path in (data, *data.iterdir()) if path.is_file()} == {0}
-        assert manage(environment, "shell", "-v", "0", "-c", OPEN).stdout == "['sk-0123456789-restored']\n"
+        assert manage(environment, "django", "shell", "-v", "0", "-c", OPEN).stdout == "['sk-0123456789-restored']\n"
         used = f"from fabric.services.people.tokens import token_use; print(token_use('{token}'))"
-        assert manage(environment, "shell", "-v", "0", "-c", used).stdout == "revoked\n"
+        assert manage(environment, "django", "shell", "-v", "0", "-c", used).stdout == "revoked\n"
 
 
 def test_keys_of_another_installation_are_not_lost(tmp_path):

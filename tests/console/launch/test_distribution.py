@@ -105,7 +105,7 @@ def test_an_installed_one_serves_runs_and_drills(fabricflow, tmp_path):
         assert status(port, "/login") == 200
         assert status(port, "/static/shell/tokens.css") == 200
 
-        ran = ask(fabricflow, data, "run", "checked-answer", "--input", "How long is the bridge?", "--json")
+        ran = ask(fabricflow, data, "run", "start", "checked-answer", "--input", "How long is the bridge?", "--json")
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout.splitlines()[-1])["state"] == "completed"
 
@@ -123,9 +123,9 @@ def status(port, path):
     return found
 
 
-@pytest.mark.parametrize("command", ["test", "bench", "chaos"])
+@pytest.mark.parametrize("command", ["test", "dev bench", "dev chaos"])
 def test_an_installed_one_says_that_what_needs_the_tests_needs_a_checkout(command, fabricflow, tmp_path):
-    said = ask(fabricflow, tmp_path / "data", command)
+    said = ask(fabricflow, tmp_path / "data", *command.split())
     assert said.returncode == 1
     assert said.stderr == (
         f"`{command}` needs the tests, which are no part of what was installed: "

@@ -135,13 +135,16 @@ REPORT = {
 }
 
 
-def test_the_welcome_is_less_than_ten_lines_and_the_link_has_its_own(monkeypatch):
+def test_the_welcome_is_at_most_ten_lines_and_the_link_has_its_own(monkeypatch):
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
-    lines = up.welcome("http://127.0.0.1:8420", Path("/d"), REPORT | {"models": "m"}).splitlines()
-    assert len(lines) < 10
+    lines = up.welcome(
+        "http://127.0.0.1:8420", Path("/d"), REPORT | {"models": "m", "left out": "the sample x: no"}
+    ).splitlines()
+    assert len(lines) == 10
     assert lines[0] == "Fabric Flow runs at http://127.0.0.1:8420 (Ctrl-C stops it)."
     assert lines[2].split() == [REPORT["login"]]
     assert "  database  SQLite, fabric.sqlite3" in lines
+    assert "  left out  the sample x: no" in lines
     assert "ssh -L 8420:127.0.0.1:8420" in lines[-1]
 
 

@@ -89,7 +89,7 @@ EMPTY = (Scene("begin-none", "/fabrics"),)
 
 def full(home: Installation) -> list[Scene]:
     """Drafts of several people, drills, and a change that waits."""
-    home.manage("shell", "--verbosity", "0", "-c", FULL)
+    home.manage("django", "shell", "--verbosity", "0", "-c", FULL)
     return [
         Scene("begin-list", "/fabrics"),
         Scene("begin-new", "/fabrics/+new"),

@@ -66,7 +66,7 @@ draft_from_template(actor=owner_actor(), template="payment-approval", where=inst
 
 def begin(home: Installation) -> None:
     """The owner's drafts, and one from a template."""
-    home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS | OF_AGENTS)))
+    home.manage("django", "shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(DRAFTS | OF_AGENTS)))
 
 
 def trying(path: str, **typed: str) -> Callable[[Page], None]:

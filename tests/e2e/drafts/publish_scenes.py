@@ -49,7 +49,7 @@ for one in ChangeRequest.objects.all():
 
 def fill(home: Installation) -> dict[str, str]:
     """Drafts of every kind; ids of the requests that wait, by fabric."""
-    said = home.manage("shell", "--verbosity", "0", "-c", DRAFTS)
+    said = home.manage("django", "shell", "--verbosity", "0", "-c", DRAFTS)
     return {name: one for name, state, one in (line.split() for line in said.splitlines()) if state == "open"}
 
 

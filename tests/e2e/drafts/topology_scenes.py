@@ -104,7 +104,7 @@ def begin(home: Installation) -> None:
     """Drafts of every kind, as they are shipped and with something wrong in them."""
     texts = {f"{kind}-draft": changed(kind, f"{kind}-draft") for kind in KINDS}
     texts |= {f"{kind}-wrong": changed(kind, f"{kind}-wrong", *WRONG[kind]) for kind in KINDS}
-    home.manage("shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(texts)))
+    home.manage("django", "shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(texts)))
     for kind in KINDS:
         home.publish(acting(kind, f"{kind}-slow", delay_s=3_000))
         home.publish(acting(kind, f"{kind}-fails", fail={"cause": "auth", "status": 401}))

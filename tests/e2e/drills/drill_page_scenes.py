@@ -82,7 +82,7 @@ def _unfold(page: Page) -> None:
 def pages(home: Installation) -> Iterator[Scene]:
     """Every kind of drill, one of them as it runs."""
     home.publish(GUARDED)
-    ids = dict(line.split() for line in home.manage("shell", "--verbosity", "0", "-c", DRIVEN).splitlines())
+    ids = dict(line.split() for line in home.manage("django", "shell", "--verbosity", "0", "-c", DRIVEN).splitlines())
     for name, act in (
         ("breaker", nothing),
         ("loop", _steps),

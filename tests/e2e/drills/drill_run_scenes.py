@@ -23,7 +23,7 @@ NONE = (Scene("drill-runs-none", "/runs/drills"),)
 
 def drill_runs(home: Installation) -> Iterator[Scene]:
     """The list of them, and the pages of the runs of one drill."""
-    home.manage("shell", "--verbosity", "0", "-c", KEPT)
+    home.manage("django", "shell", "--verbosity", "0", "-c", KEPT)
     yield Scene("drill-runs", "/runs/drills?fabric=small-model")
     kept = "SELECT run_id FROM drills_drill WHERE failure = 'provider_failure' AND tier = 'batch' AND run_id <> '' ORDER BY id DESC LIMIT 1"
     ((run_id,),) = home.stored(kept)

@@ -37,7 +37,7 @@ Drill.objects.filter(verdict="deviated").update(body=equipped)
 
 def drilled(home: Installation) -> Iterator[Scene]:
     """The coverage with cells in every state, and a drill of each verdict."""
-    home.manage("shell", "--verbosity", "0", "-c", DRILLED)
+    home.manage("django", "shell", "--verbosity", "0", "-c", DRILLED)
     yield Scene("drills-mixed", "/drills?fabric=small-model")
     yield Scene("drills-no-such-fabric", "/drills?fabric=nosuch", status=404)
     for verdict, found in home.stored("SELECT verdict, min(id) FROM drills_drill GROUP BY verdict ORDER BY verdict"):
@@ -67,8 +67,10 @@ NEVER_LIVE = (
 def lived(home: Installation) -> Iterator[Scene]:
     """Live drills while they go on, and some that have ended, by this installation's own worker."""
     for arguments in (("plan_malformed", "interactive"), ("unsafe_output", "batch")):
-        home.manage("drill", "small-model", "--live", "--here", "--failure", arguments[0], "--tier", arguments[1])
-    home.manage("shell", "--verbosity", "0", "-c", ASKED_LIVE)
+        home.manage(
+            "drill", "run", "small-model", "--live", "--here", "--failure", arguments[0], "--tier", arguments[1]
+        )
+    home.manage("django", "shell", "--verbosity", "0", "-c", ASKED_LIVE)
     yield Scene("drills-live-running", LIVE)
     row = "SELECT min(id) FROM drills_drill WHERE mode = 'live' AND "
     for name, which in (("pass", "verdict = 'pass'"), ("waiting", "status IN ('queued', 'running')")):

@@ -55,7 +55,7 @@ def _sent(button: str, **fields: str) -> Callable[[Page], None]:
 def parts(home: Installation) -> Iterator[list[Scene]]:
     """The scenes, in their order: what a part shows is there once the one before it was taken."""
     yield [Scene("schedules-none", "/drills/schedules")]
-    home.manage("shell", "--verbosity", "0", "-c", SCHEDULED)
+    home.manage("django", "shell", "--verbosity", "0", "-c", SCHEDULED)
     ((one,),) = home.stored("SELECT min(id) FROM drills_schedule")
     yield [
         Scene("schedules-full", "/drills/schedules"),
@@ -65,9 +65,9 @@ def parts(home: Installation) -> Iterator[list[Scene]]:
         Scene("drill-stop-at-rest", "/drills/stop"),
         Scene("drill-stop-refused", "/drills/stop", _sent("drill-stop-pull"), 422),
     ]
-    home.manage("shell", "--verbosity", "0", "-c", LIVE)
+    home.manage("django", "shell", "--verbosity", "0", "-c", LIVE)
     yield [Scene("drill-stop-live-drill", "/runs"), Scene("drill-stop-live-coverage", "/drills?fabric=small-model")]
-    home.manage("drill_stop", "pull", "--reason", "The provider asked for quiet until noon.")
+    home.manage("drill", "stop", "pull", "--reason", "The provider asked for quiet until noon.")
     yield [
         Scene("drill-stop-pulled", "/drills/stop"),
         Scene("drill-stop-pulled-coverage", "/drills?fabric=small-model"),
@@ -76,4 +76,4 @@ def parts(home: Installation) -> Iterator[list[Scene]]:
     ]
     for (ended,) in home.stored("SELECT min(id) FROM drills_drill WHERE verdict = 'pass'"):
         yield [Scene("drill-stop-pulled-drill", f"/drills/{ended}")]
-    home.manage("drill_stop", "release", "--reason", "It is noon.")
+    home.manage("drill", "stop", "release", "--reason", "It is noon.")

@@ -55,7 +55,7 @@ def fill(home: Installation, other: ScriptedEndpoint, page: Page) -> None:
     home.publish(fabric("claims-desk", claude, "provider: google, model: gemini-2.5-flash"))
     free = "price: {input_usd_per_mtok: 0, output_usd_per_mtok: 0}"
     home.publish(fabric("night-shift", f"model: local-9b, base_url: '{other.url}', {free}, tool_calls: false"))
-    home.manage("shell", "--verbosity", "0", "-c", KEYED)
+    home.manage("django", "shell", "--verbosity", "0", "-c", KEYED)
     for name in ("contract-advice", "night-shift"):
         page.goto(PAGE)
         asked = page.get_by_role("row").filter(has_text=name).filter(has_not_text="gpt-")

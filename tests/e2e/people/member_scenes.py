@@ -55,7 +55,7 @@ def many(home: Installation) -> str:
 def password_given(home: Installation, name: str) -> None:
     """Lets a member sign in by a password from now on."""
     given = f"one = User.objects.get(username={name!r}); one.set_password({PASSWORD!r}); one.save()"
-    home.manage("shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {given}")
+    home.manage("django", "shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {given}")
 
 
 def _filled(button: str, **fields: str) -> Callable[[Page], None]:

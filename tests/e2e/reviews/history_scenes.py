@@ -64,7 +64,7 @@ def filled(home: Installation) -> None:
     home.publish(
         FABRIC.format(name="contract-advice", title=title, description=description, options=options, budget=budget)
     )
-    home.manage("shell", "--verbosity", "0", "-c", DECIDED)
+    home.manage("django", "shell", "--verbosity", "0", "-c", DECIDED)
 
 
 def broken(home: Installation) -> None:

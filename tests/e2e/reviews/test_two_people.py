@@ -95,7 +95,7 @@ def people(installation, chromium, cookies, till):
         .replace("run_usd_micros: 100000}", f"run_usd_micros: 100000}}\n  humans: {{four_eyes: [{HIGH_STAKES}]}}")
     )
     asked = installation.manage("fabric", "publish", str(eyes), "--request", "--json")
-    installation.manage("shell", "--verbosity", "0", "-c", AGREED.format_map(json.loads(asked)))
+    installation.manage("django", "shell", "--verbosity", "0", "-c", AGREED.format_map(json.loads(asked)))
     yield tuple(found)
     for context in contexts:
         context.close()
@@ -109,7 +109,7 @@ def _page(context):
 def _age(installation, page):
     """Lets an hour pass since a person signed in."""
     (cookie,) = [one for one in page.context.cookies() if "fabric-session" in one["name"]]
-    value = installation.manage("shell", "--verbosity", "0", "-c", AGED.format_map(cookie)).split()[-1]
+    value = installation.manage("django", "shell", "--verbosity", "0", "-c", AGED.format_map(cookie)).split()[-1]
     page.context.add_cookies([{**cookie, "value": value}])
 
 

@@ -90,7 +90,7 @@ def test_a_web_server_that_dies_costs_a_page_nothing(visit, installation):
     ((item, digest),) = installation.stored("SELECT id, digest FROM fabric_review WHERE run_id = ?", run_id)
     before = len(visitor.rows)
     installation.kill_web_server()
-    installation.manage("decide", str(item), "approve", "--digest", str(digest))
+    installation.manage("review", "decide", str(item), "approve", "--digest", str(digest))
     visitor.page.locator("#live[data-live=ended]").wait_for()
     assert len(visitor.rows) > before
     assert visitor.rows == list(range(1, len(visitor.rows) + 1))

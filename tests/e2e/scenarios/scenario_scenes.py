@@ -76,7 +76,7 @@ def library(home: Installation) -> Iterator[Scene]:
     """All of them."""
     yield Scene("library-never", "/scenarios?fabric=document-review")
     yield Scene("scenario-never", "/scenarios/rate-limit-then-healthy?fabric=document-review")
-    home.manage("shell", "--verbosity", "0", "-c", PLAYED)
+    home.manage("django", "shell", "--verbosity", "0", "-c", PLAYED)
     yield Scene("library", "/scenarios?fabric=small-model")
     yield Scene("library-none", "/scenarios?q=zzzz")
     yield Scene("scenario", "/scenarios/endpoint-down?fabric=small-model")

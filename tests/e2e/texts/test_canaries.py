@@ -136,9 +136,9 @@ def _looked_through(tmp_path: Path, database: str) -> None:
         values = canaries.made(endpoint.authority)
         with running(tmp_path, endpoint, values, database) as there:
             (tmp_path / "secrets" / "stored").write_text(STORED)
-            published = tmp_path / "canaries.yaml"
-            published.write_text(canaries.FABRIC.replace("HOST", endpoint.authority))
-            bearer = there.manage("shell", "-c", PREPARING.format(url=endpoint.url, folder=tmp_path)).split()[-1]
+            (tmp_path / "canaries.yaml").write_text(canaries.FABRIC.replace("HOST", endpoint.authority))
+            code = PREPARING.format(url=endpoint.url, folder=tmp_path)
+            *_, bearer = there.manage("django", "shell", "-c", code).split()
             api = httpx2.Client(
                 base_url=there.base, headers={"Authorization": f"Bearer {bearer}"}, timeout=60, trust_env=False
             )

@@ -96,7 +96,7 @@ def world(request, listener, tmp_path_factory) -> Iterator[World]:
             asked = data / "texts.json"
             asked.write_text(json.dumps({"texts": texts, "root": root}))
             code = f"from tests.e2e.texts.hostile_world import fill; fill({str(asked)!r})"
-            said = found.manage("shell", "--verbosity", "0", "-c", code)
+            said = found.manage("django", "shell", "--verbosity", "0", "-c", code)
             yield World(found, **json.loads(said.splitlines()[-1]))
 
 

@@ -61,7 +61,7 @@ def waiting(installation: Installation) -> dict[str, Any]:
 
 def asking(installation: Installation) -> dict[str, Any]:
     """A run that waits with its payment, in the tier in which a person has a day: its question, as `run --json` says it."""
-    done = installation.command("run", "paying", "--tier", "batch", "--input", "Pay the invoice.", "--json")
+    done = installation.command("run", "start", "paying", "--tier", "batch", "--input", "Pay the invoice.", "--json")
     assert done.returncode == 3, done.stderr
     (review,) = last(done)["reviews"]
     return {**review, "said": done.stderr}
@@ -177,7 +177,7 @@ def _read(terminal: int) -> bytes:
 
 def test_an_approval_after_its_time_pays_nothing_with_no_engine_running(installation, till):
     before = len(till.received)
-    asked = installation.command("run", "hasty", "--input", "Pay the invoice.", "--json")
+    asked = installation.command("run", "start", "hasty", "--input", "Pay the invoice.", "--json")
     assert asked.returncode == 3, asked.stderr
     (review,) = last(asked)["reviews"]
     time.sleep(max(0.0, review["due_at"] / 1_000_000 - time.time()) + 0.05)

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import re
 import shutil
 import signal
@@ -67,7 +68,7 @@ def digest_of(installation: Installation, item: str) -> str:
 
 
 def test_a_run_on_a_data_directory_where_nothing_runs(installation):
-    done = installation.command("run", "small", "--input", "What is there to say?", "--json")
+    done = installation.command("run", "start", "small", "--input", "What is there to say?", "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert last(done)["state"] == "completed"
@@ -76,21 +77,21 @@ def test_a_run_on_a_data_directory_where_nothing_runs(installation):
 
 
 def test_two_at_once_one_hosts_for_both(installation):
-    both = [installation.start("run", "small", "--input", f"Number {n}?", "--json") for n in range(2)]
+    both = [installation.start("run", "start", "small", "--input", f"Number {n}?", "--json") for n in range(2)]
     ended = [(process.communicate(timeout=PATIENCE_S), process.returncode) for process in both]
     assert [code for _, code in ended] == [0, 0], ended
     assert all(json.loads(out.strip().splitlines()[-1])["state"] == "completed" for (out, _), _ in ended)
 
 
 def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(installation):
-    process = installation.start("run", "doubtful", "--input", "Well?", "--wait", "--json")
+    process = installation.start("run", "start", "doubtful", "--input", "Well?", "--wait", "--json")
     assert process.stderr is not None
     item = process.stderr.readline().split()[1]  # Waits for a person by now.
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "continues when an engine runs: manage.py up" in err
+    assert "continues when an engine runs: python3 manage.py up" in err
     assert json.loads(out)["state"] == "waiting"
     done = installation.command("decide", item, "approve", "--digest", digest_of(installation, item), "--json")
     assert done.returncode == 0, done.stderr
@@ -98,7 +99,7 @@ def test_ctrl_c_detaches_says_how_to_go_on_and_the_run_can_still_be_decided(inst
 
 
 def test_wait_stays_until_a_person_decides_in_another_process(installation):
-    waiting = installation.start("run", "doubtful", "--input", "Well?", "--wait", "--json")
+    waiting = installation.start("run", "start", "doubtful", "--input", "Well?", "--wait", "--json")
     assert waiting.stderr is not None
     item = waiting.stderr.readline().split()[1]
     decided = installation.command("decide", item, "reject", "--message", "No.")
@@ -115,10 +116,10 @@ def test_wait_stays_until_a_person_decides_in_another_process(installation):
 
 def test_a_host_that_is_killed_is_followed_by_who_was_watching(installation):
     """The first process hosts; the second one follows its own run there, and takes over when the first is gone."""
-    host = installation.start("run", "doubtful", "--input", "Host", "--wait", "--json")
+    host = installation.start("run", "start", "doubtful", "--input", "Host", "--wait", "--json")
     assert host.stderr is not None
     host.stderr.readline()
-    watcher = installation.start("run", "doubtful", "--input", "Watcher", "--wait", "--json")
+    watcher = installation.start("run", "start", "doubtful", "--input", "Watcher", "--wait", "--json")
     assert watcher.stderr is not None
     item = watcher.stderr.readline().split()[1]
     host.kill()
@@ -135,11 +136,11 @@ def test_without_tables_every_command_says_what_to_do(tmp_path):
     bare = Installation(tmp_path / "data")
     for words in (
         ("fabric", "list"),
-        ("run", "small", "--input", "x"),
+        ("run", "start", "small", "--input", "x"),
     ):
         done = bare.command(*words)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "lacks the tables of this version: run `manage.py up` once" in done.stderr
+        assert "lacks the tables of this version: run `python3 manage.py up` once" in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 
@@ -154,9 +155,19 @@ def test_a_database_file_that_may_not_be_written_is_one_sentence(installation, t
     database = data / "fabric.sqlite3"
     before = database.read_bytes()
     database.chmod(0o444)
-    for words in (("run", "small", "--input", "x", "--json"), ("bootstrap",)):
+    for words in (("run", "start", "small", "--input", "x", "--json"), ("bootstrap",)):
         done = Installation(data).command(*words, preexec_fn=obey_permissions)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert "fabric.sqlite3 is read-only: let this user write" in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert database.read_bytes() == before
+
+
+def test_a_list_whose_reader_has_gone_ends_silently(installation):
+    read, write = os.pipe()
+    os.close(read)
+    for words in (("scenario", "list"), ("fabric", "list", "--json")):
+        line = [sys.executable, str(ROOT / "manage.py"), *words]
+        done = subprocess.run(line, env=installation.environment, stdout=write, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr) == (141, b"")
+    os.close(write)

@@ -1,4 +1,4 @@
-"""`manage.py review_history`: the file, the period, and what it refuses."""
+"""`manage.py review history`: the file, the period, and what it refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["actor", "nudge", "small"]
 def said(*args):
     out, err = StringIO(), StringIO()
     try:
-        call_command("review_history", *args, stdout=out, stderr=err)
+        call_command("review", "history", *args, stdout=out, stderr=err)
     except SystemExit as end:
         return end.code, err.getvalue()
     return 0, err.getvalue()

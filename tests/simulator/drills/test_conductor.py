@@ -223,14 +223,14 @@ PROVIDER = "simulator.drills.live.provider.FailingProvider"
 def test_a_real_worker_drills_what_is_asked_for_and_another_goes_on_where_it_was_killed(database):
     with temporary_site(database, provider=PROVIDER, workers=1) as made:
         rows = Rows.from_environment(made.environment)
-        batch = made.manage("shell", "--verbosity", "0", "-c", ASK)["batch"]
+        batch = made.manage("django", "shell", "--verbosity", "0", "-c", ASK)["batch"]
         wait_until(lambda: bool(rows.read("SELECT 1 FROM drills_drill WHERE status = 'running'")), made, LONGEST_S)
         worker = made.workers[0].pid
         os.kill(worker, signal.SIGKILL)
         wait_until(lambda: made.workers[0].poll() is not None or made.restarts > 0, made, LONGEST_S)
         wait_until(lambda: rows.read(OPEN) == [(0,)], made, LONGEST_S)
         found = rows.read(f"SELECT status, verdict FROM drills_drill WHERE batch = '{batch}'")
-        covered = made.manage("shell", "--verbosity", "0", "-c", COVERED)
+        covered = made.manage("django", "shell", "--verbosity", "0", "-c", COVERED)
     assert len(found) == 24
     told = Counter(verdict or "never" for _, verdict in found)
     assert covered["counts"] == told

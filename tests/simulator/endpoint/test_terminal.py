@@ -21,7 +21,7 @@ from tests.console.launch.started_processes import PATIENCE_S, Lines, started
 
 ROOT = Path(__file__).resolve().parents[3]
 DOORS = {
-    "manage.py": [sys.executable, "manage.py", "simulate_endpoint"],
+    "manage.py": [sys.executable, "manage.py", "dev", "endpoint"],
     "python -m": [sys.executable, "-m", "simulator.endpoint"],
 }
 KEY = "sk-somebodys-own-key"

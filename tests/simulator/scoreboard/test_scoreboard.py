@@ -76,7 +76,7 @@ def test_the_table_counts_what_is_missing():
 
 def test_the_command_plays_over_http_in_an_installation_of_its_own():
     done = subprocess.run(
-        [sys.executable, str(MANAGE), "scoreboard", "--tier", "batch", "--only", "ok,loop", "--json"],
+        [sys.executable, str(MANAGE), "dev", "scoreboard", "--tier", "batch", "--only", "ok,loop", "--json"],
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -98,7 +98,7 @@ SLOW = {"hang", "trickle", "storm429", "outage503", "late503"}
 def test_each_scenario_is_stopped_or_answered_with_its_cause_and_its_work(tier):
     names = ",".join(one.name for one in SCENARIOS if one.name not in SLOW)
     done = subprocess.run(
-        [sys.executable, str(MANAGE), "scoreboard", "--tier", tier, "--only", names, "--json"],
+        [sys.executable, str(MANAGE), "dev", "scoreboard", "--tier", tier, "--only", names, "--json"],
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -113,7 +113,7 @@ def test_each_scenario_is_stopped_or_answered_with_its_cause_and_its_work(tier):
 
 def test_a_scenario_that_does_not_exist_is_named():
     done = subprocess.run(
-        [sys.executable, str(MANAGE), "scoreboard", "--only", "lop"], capture_output=True, text=True, check=False
+        [sys.executable, str(MANAGE), "dev", "scoreboard", "--only", "lop"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "there is no scenario 'lop'; there are: loop, " in done.stderr

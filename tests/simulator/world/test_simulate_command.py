@@ -46,7 +46,7 @@ def test_a_violation_is_told_with_what_runs_it_again():
     seed = found["violating_seeds"][0]
     assert code == 1
     assert found["violations"] >= len(found["violating_seeds"]) > 0
-    assert f"manage.py simulate --seeds 1 --start {seed} --plant retry_moves_deadline" in err
+    assert f"python3 manage.py dev simulate --seeds 1 --start {seed} --plant retry_moves_deadline" in err
     again, _, told = simulate("--seeds", "1", "--start", str(seed), "--plant", "retry_moves_deadline")
     assert again == 1
     assert told.splitlines()[1] in err.splitlines()
@@ -58,7 +58,7 @@ def test_it_stops_at_the_first_violation_and_says_what_is_left():
     found = json.loads(out)
     [seed] = found["violating_seeds"]
     assert (code, found["next_seed"], found["seeds"]) == (1, seed + 1, seed - 1)
-    rest = f"manage.py simulate --seeds {401 - seed} --start {seed + 1} --plant retry_moves_deadline"
+    rest = f"python3 manage.py dev simulate --seeds {401 - seed} --start {seed + 1} --plant retry_moves_deadline"
     assert f"stopped: seeds 2 to {seed} were run (the rest: {rest}" in err.splitlines()[-1]
 
 

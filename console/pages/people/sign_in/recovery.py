@@ -24,6 +24,7 @@ from console.pages.people.sign_in.views import AFTER, is_other, one_factor_shown
 from console.site.errors import pages as errors
 from console.site.requests.client_address import build_address
 from console.site.sentences import sentence
+from fabric.program.name import program
 from fabric.selectors.errors import Refused
 from fabric.services.actors import TOKEN_CHARS_MAX, login_link_consume, login_link_maker
 from fabric.services.notifications.member_mail import mails
@@ -125,9 +126,7 @@ def _choosing_page(request: HttpRequest, form: ChooseForm, who: str, status: int
     return render(request, "people/sign_in/password.html", shown, status=status)
 
 
-LINK_USED = (
-    "The link was used before or has expired: python3 manage.py bootstrap prints a new one where it was started."
-)
+LINK_USED = f"The link was used before or has expired: {program()} bootstrap prints a new one where it was started."
 
 
 @never_cache

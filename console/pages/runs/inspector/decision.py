@@ -19,6 +19,7 @@ from fabric.core.values.command_ids import read_step
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 from fabric.core.values.words import words
+from fabric.program.name import program
 from fabric.selectors.runs.display import choose_label
 from fabric.selectors.runs.events.explanations import VERDICTS, Explained, class_words, decision_explained
 from fabric.selectors.runs.events.moments import list_leading
@@ -106,7 +107,7 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
             *sections,
             sentence(
                 "Re-checked",
-                "Not shown here: `manage.py explain` re-checks what lies this far in, or says what cannot be read.",
+                f"Not shown here: `{program()} run explain` re-checks what lies this far in, or says what cannot be read.",
             ),
         ]
     return [*sections, *_others(explained), *_list_followers(explained), _build_derivation(explained)]

@@ -25,6 +25,7 @@ from fabric.core.state.context import CompiledFabric
 from fabric.core.values.taxonomy import CLASSIFY, Tier
 from fabric.core.values.words import dollars, words
 from fabric.models import Event
+from fabric.program.name import program
 from fabric.selectors.contents import UNREAD_LINE, line_for
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.display import follows_decision
@@ -169,7 +170,7 @@ def _derive_decisions(
         return derive_all(events, Tier(view.tier), partial(fabric_at, revision))
     except ValueError as error:
         message = f"the journal of run {view.id} cannot be derived: {error}"
-        raise Refused(f"{message}; `manage.py replay_run {view.id}` says what is wrong", code="conflict") from None
+        raise Refused(f"{message}; `{program()} admin replay {view.id}` says what is wrong", code="conflict") from None
 
 
 def _compile_number(compiled: Compiles, view: RunView, number: int) -> CompiledFabric:
@@ -212,7 +213,9 @@ def _journal(view: RunView, upto: int | None = None) -> tuple[list[EventRow], li
             events.append(from_row(seq, kind, version, stored.header))
         except (ValueError, LookupError, TypeError) as error:
             message = f"event {len(rows)} of run {view.id} cannot be read ({error}), so nothing after it can be derived"
-            raise Refused(f"{message}; `manage.py replay_run {view.id}` says what is wrong", code="conflict") from None
+            raise Refused(
+                f"{message}; `{program()} admin replay {view.id}` says what is wrong", code="conflict"
+            ) from None
     return rows, events
 
 

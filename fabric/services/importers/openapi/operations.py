@@ -13,6 +13,7 @@ import httpx2
 from pydantic import ValidationError
 
 from fabric.core.spec.tools import ToolSpec
+from fabric.core.texts.nearest import list_nearest
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import encode
 from fabric.core.values.units import JSON
@@ -189,7 +190,7 @@ def _choose_operations(operations: list[_Operation], wanted: Sequence[str], orig
     named = {f"{one.method} {one.path}": one for one in operations} | {one.id: one for one in operations}
     for name in wanted:
         if name not in named and _spell_operation(name) not in named:
-            there = ", ".join(one.id for one in operations[:20]) or "none"
+            there = list_nearest(name[:80], [one.id for one in operations], "see the document") or "none"
             raise Refused(f"{origin} has no operation {name!r}; there are: {there}", code="invalid", field="operation")
     return [named.get(name) or named[_spell_operation(name)] for name in dict.fromkeys(wanted)]
 

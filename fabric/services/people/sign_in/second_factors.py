@@ -25,6 +25,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right, Role, held_in
 from fabric.models import Identity, Member, RecoveryCode, SecondFactor
 from fabric.models.people.sign_ins import TOTP
+from fabric.program.name import program
 from fabric.secrets.secret_box import TOTP_SECRET, SecretUnsealable
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
@@ -180,7 +181,7 @@ def factors_reset(*, actor: Actor, name: str) -> list[str]:
     rows = Member.objects.filter(workspace_id=actor.workspace_id, name=name, removed_at__isnull=True, service=False)
     row = rows.select_related("user").first()
     if row is None:
-        message = f"there is no person {name[:80]!r} in this workspace; `manage.py member list` shows them"
+        message = f"there is no person {name[:80]!r} in this workspace; `{program()} member list` shows them"
         raise Refused(message, code="not_found", field="name")
     if name == actor.name and not actor.via and has_factor(row.user) and actor.kind == "person":
         message = "your own second factors you remove one by one; who lost them all asks another owner, or the machine"

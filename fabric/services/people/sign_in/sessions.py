@@ -22,6 +22,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.values.units import US
 from fabric.models import Member, SignIn
+from fabric.program.name import program
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import fresh_wanted, right_wanted
@@ -120,7 +121,7 @@ def member_sign_ins_end(*, actor: Actor, name: str) -> list[str]:
     rows = Member.objects.filter(workspace_id=actor.workspace_id, name=name, removed_at__isnull=True, service=False)
     row = rows.select_related("user").first()
     if row is None:
-        message = f"there is no person {name[:80]!r} in this workspace; `manage.py member list` shows them"
+        message = f"there is no person {name[:80]!r} in this workspace; `{program()} member list` shows them"
         raise Refused(message, code="not_found", field="name")
     return _end(actor, row.user)
 

@@ -1,4 +1,4 @@
-"""``manage.py booking``: the booking service of the samples and drills, on a loopback port."""
+"""``manage.py dev booking``: the booking service of the samples and drills, on a loopback port."""
 
 from __future__ import annotations
 

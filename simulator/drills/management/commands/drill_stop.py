@@ -1,4 +1,4 @@
-"""`manage.py drill_stop pull|release|show`: stops every stored drill of the workspace, and allows new ones."""
+"""`manage.py drill stop pull|release|show`: stops every stored drill of the workspace, and allows new ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Command(FabricCommand):
 
     help = (
         "Stop all drills of the workspace (pull), or allow them again (release). Stopping ends every drill that waits or runs within a second, simulated and live. "
-        "No drill starts then from a page, the API, a schedule or a command. `manage.py drill` still works: it stores nothing and touches no run."
+        "No drill starts then from a page, the API, a schedule or a command. `drill run` still works: it stores nothing and touches no run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -13,13 +13,14 @@ from django.core.management.base import CommandParser
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
 from fabric.management.base import OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.fabrics.yaml.tree import BYTES_MAX as FABRIC_BYTES_MAX
 from simulator.drills import fabrics as chosen
 from simulator.drills.library.selectors import ScenarioView, scenario_get, scenarios_list, shipped_views
 from simulator.drills.library.services import importable, scenario_import
-from simulator.drills.management.commands.drill import FILES, SEEDS, read_words, writable
+from simulator.drills.management.commands.drill_run import FILES, SEEDS, read_words, writable
 from simulator.drills.management.live.options import Caps, add_here, here_given
 from simulator.drills.management.numbers import number_given
 from simulator.faults import catalogue
@@ -61,7 +62,7 @@ class Command(FabricCommand):
         exporting.add_argument("--output", type=Path, metavar="FILE", help="where to (standard output)")
 
         capturing = actions.add_parser("capture", help="keep the failures of a run as a scenario")
-        capturing.add_argument("run", metavar="RUN", help="the run's id")
+        capturing.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it")
         capturing.add_argument("--name", default="", help="of the scenario (made of the run's)")
 
     def act(self, options: dict[str, Any]) -> int:
@@ -123,7 +124,7 @@ class Command(FabricCommand):
             if options["dry"]:
                 return self._dry(spec, one, tiers, seed, given, options)
             virtual = _virtual(spec, one, tiers, seed, given)
-            lived = None if caps is None else _play_live(spec, options["scenario"], tiers, seed, given, caps)
+            lived = None if caps is None else _play_live(spec, options["scenario"], tiers, seed, given, caps, self.tell)
             return self._report_plays(spec, one, lived or virtual, options)
         except catalogue.FaultRefused as error:
             told = tuple(map(str, error.problems))
@@ -203,7 +204,8 @@ class Command(FabricCommand):
         """Capture the failures of a run as a scenario."""
         from simulator.drills.library.captures import scenario_capture
 
-        found = scenario_capture(actor=owner_actor(), run_id=options["run"], name=options["name"])
+        actor = owner_actor()
+        found = scenario_capture(actor=actor, run_id=whole_run_id(actor, options["run"]), name=options["name"])
         self.tell(*found.left_out)
         self.stdout.write(f"{found.view.name} is in the library")
         return OK
@@ -256,14 +258,20 @@ def _virtual(
 
 
 def _play_live(
-    spec: FabricSpec, name: str, tiers: Sequence[Tier], seed: int | None, given: Mapping[str, Scalar], caps: Caps
+    spec: FabricSpec,
+    name: str,
+    tiers: Sequence[Tier],
+    seed: int | None,
+    given: Mapping[str, Scalar],
+    caps: Caps,
+    say: Callable[[str], None],
 ) -> Iterator[Play]:
     """Yield each tier, played on this installation."""
     from simulator.drills.management.live.drills import played_here
     from simulator.drills.tasks import wake
 
     return played_here(
-        spec.name, name, tiers, parameters=given, seed=seed, cap_s=caps.cap_s, cap_usd_micros=caps.cap_usd_micros, wake=wake,
+        spec.name, name, tiers, parameters=given, seed=seed, cap_s=caps.cap_s, cap_usd_micros=caps.cap_usd_micros, wake=wake, say=say,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``manage.py scoreboard``: plays faults of models and providers against a new fabric's defaults.
+"""``manage.py dev scoreboard``: plays faults of models and providers against a new fabric's defaults.
 
 It uses real HTTP, in an installation of its own.
 """

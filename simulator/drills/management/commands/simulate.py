@@ -13,6 +13,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from fabric.program.name import program
 from simulator.installation import database
 from simulator.rules.runs.bugs import PLANTS, in_store
 from simulator.world.campaign import SeedReport, campaign
@@ -157,7 +158,7 @@ def _lines(report: SeedReport, options: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each violation, with the command that repeats its seed."""
     for one in report.violations:
         where = f"seed {one.seed}, {one.at_s:.3f} s, run {one.run_id}"
-        again = f"manage.py simulate --seeds 1 --start {report.seed}{_how(options)}"
+        again = f"{program()} dev simulate --seeds 1 --start {report.seed}{_how(options)}"
         yield f"{where}: {one.invariant}: {one.sentence} (again: {again})"
 
 
@@ -166,7 +167,7 @@ def _remainder_line(tally: SeedTally, options: dict[str, Any], why: str) -> str:
     first, jobs = tally.start + tally.done, options["jobs"]
     ran = f"seeds {tally.start} to {first - 1} were run" if tally.done else "no seed was run to its end"
     beside = f" --jobs {jobs}" if jobs > 1 else ""
-    rest = f"manage.py simulate --seeds {tally.many - tally.done} --start {first}{_how(options)}{beside}"
+    rest = f"{program()} dev simulate --seeds {tally.many - tally.done} --start {first}{_how(options)}{beside}"
     return f"{why}: {ran} (the rest: {rest})"
 
 

@@ -1,4 +1,4 @@
-"""``manage.py simulate_endpoint``: serves an OpenAI-compatible endpoint that fails by script, for any client."""
+"""``manage.py dev endpoint``: serves an OpenAI-compatible endpoint that fails by script, for any client."""
 
 from __future__ import annotations
 

@@ -13,11 +13,14 @@ from functools import partial
 from fabric.core.people.actor import Actor
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
+from fabric.core.values.words import words
+from fabric.selectors.whole_ids import short_id
 from fabric.services.actors import owner_actor
 from simulator.drills.library.requests import scenario_ask
 from simulator.drills.models.tables import LIVE, OPEN_STATUSES, Drill
 from simulator.drills.reports.drills import journal
 from simulator.drills.reports.scenarios import Play
+from simulator.drills.runs.names import PART_WORDS, PARTS
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.drills import drill_get
 from simulator.drills.services.drills import DrillsAsked, drill_ask, stop_drills
@@ -37,30 +40,47 @@ def drilled_here(
     cap_s: int | None,
     cap_usd_micros: int | None,
     wake: Callable[[], None],
+    say: Callable[[str], None],
 ) -> Iterator[Cell]:
     """Start drills of the cells, and yield each result at its end. Closing the generator stops the rest.
 
-    Raises Refused as ``drill_ask`` does.
+    ``say``: takes a line a phase. Raises Refused as ``drill_ask`` does.
     """
     actor = owner_actor()
     asked = drill_ask(
         actor=actor, fabric=fabric, cells=cells, seed=seed, mode=LIVE, cap_s=cap_s, cap_usd_micros=cap_usd_micros, wake=wake,
     )  # fmt: skip
-    with closing(ended_here(actor, asked)) as ended:
+    with closing(ended_here(actor, asked, say)) as ended:
         for seen in ended:
             yield build_cell(seen)
 
 
-def ended_here(actor: Actor, asked: DrillsAsked) -> Generator[DrillView]:
-    """Yield each requested drill at its end. Closing the generator stops the rest."""
+def ended_here(actor: Actor, asked: DrillsAsked, say: Callable[[str], None]) -> Generator[DrillView]:
+    """Yield each requested drill at its end. Closing the generator stops the rest. ``say``: takes a line a phase."""
     try:
         for drill_id in asked.drills:
-            while not (seen := drill_get(actor, drill_id)).ended:
+            told = 0
+            while True:
+                seen = drill_get(actor, drill_id)
+                phases = list_phases(seen)
+                for line in phases[told:]:
+                    say(line)
+                told = len(phases)
+                if seen.ended:
+                    break
                 time.sleep(LOOK_S)
             yield seen
     finally:
         if Drill.objects.filter(batch=asked.batch, status__in=OPEN_STATUSES).exists():
             stop_drills(actor=actor, batch=asked.batch, reason="the command that waited for them was ended")
+
+
+def list_phases(seen: DrillView) -> list[str]:
+    """Return a line for each phase that a drill has reached."""
+    what = " x ".join(filter(None, (seen.scenario or words(seen.failure or ""), words(seen.tier))))
+    runs = seen.body.get("runs", {})
+    began = [f"{what}: the {PART_WORDS[part]} run {short_id(runs[part])} began" for part in PARTS if part in runs]
+    return [f"{what}: waits for a worker", *began]
 
 
 def verdict_here(seen: DrillView) -> tuple[Verdict, str]:
@@ -100,17 +120,18 @@ def played_here(
     cap_s: int | None,
     cap_usd_micros: int | None,
     wake: Callable[[], None],
+    say: Callable[[str], None],
 ) -> Iterator[Play]:
     """Start the scenario, and yield each tier at its end. Closing the generator stops the rest.
 
-    Raises Refused as ``scenario_ask`` does.
+    ``say``: takes a line a phase. Raises Refused as ``scenario_ask`` does.
     """
     actor = owner_actor()
     asked = scenario_ask(
         actor=actor, fabric=fabric, scenario=scenario, tiers=tiers, parameters=parameters, seed=seed,
         mode=LIVE, cap_s=cap_s, cap_usd_micros=cap_usd_micros, wake=wake,
     )  # fmt: skip
-    with closing(ended_here(actor, asked)) as ended:
+    with closing(ended_here(actor, asked, say)) as ended:
         for seen in ended:
             yield build_play(seen)
 

@@ -262,7 +262,7 @@ class Command(BaseCommand):
         self._say(drills.measure(options["rounds"]), options)
 
     def _in_own_database(self, options: dict[str, Any]) -> None:
-        command = [*database.MANAGE, "bench", options["work"]]
+        command = [*database.MANAGE, "dev", "bench", options["work"]]
         for name in ("db", "events", *NUMBERS, "kill_between"):
             command += [f"--{name.replace('_', '-')}", str(options[name])]
         command += ["--sizes", options["sizes"]]

@@ -171,3 +171,12 @@ def test_a_lock_that_cannot_be_had_is_a_sentence(tmp_path):
 @pytest.mark.parametrize(("number", "advice"), [(errno.ENOSPC, "make room on that disk"), (errno.EROFS, "choose one")])
 def test_a_full_disk_is_told_from_one_that_may_not_be_written(number, advice):
     assert datadir._hint(OSError(number, os.strerror(number))).startswith(advice)
+
+
+def test_the_up_of_a_data_directory_is_found_while_it_runs(tmp_path):
+    data = datadir.prepare(tmp_path / "data")
+    assert datadir.find_up(data) is None
+    held = datadir.hold(data, URL)
+    assert datadir.find_up(data) == os.getpid()
+    held.close()
+    assert datadir.find_up(data) is None

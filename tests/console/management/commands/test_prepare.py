@@ -66,7 +66,7 @@ def test_a_database_of_a_development_version_is_refused_by_each_command(tmp_path
         database.executemany(row, [("0002_login_links",), ("0041_audit_trail",)])
     said = "was written by a development version before 1.0.0, whose data no release reads: start with a new data directory"
     assert said in refusal(tmp_path)
-    for command in (("migrate",), ("check", "--database", "default")):
+    for command in (("django", "migrate"), ("django", "check", "--database", "default")):
         ended = manage(tmp_path, *command)
         assert ended.returncode == 1
         assert said in ended.stderr

@@ -86,9 +86,9 @@ def test_programs_read_what_it_is_about(browser, asked):
     said = (one["told"], one["run_id"], one["change_id"], one["fabric"], one["path"], one["to"])
     assert said == ("change", "", asked.id, "small", link, "ben")
     assert session.post(f"/api/v1/notifications/{one['id']}/resend", {}).json()["state"] == "waiting"
-    (row,) = command("notifications", "list", "--json").last["notifications"]
+    (row,) = command("notification", "list", "--json").last["notifications"]
     assert (row["change_id"], row["run_id"], row["path"]) == (asked.id, "", link)
-    said = command("notifications", "list").out
+    said = command("notification", "list").out
     assert f"change asked for by ana, request {asked.id} (small) to ben: waiting" in said
 
 

@@ -81,7 +81,7 @@ def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):
 
 
 def test_its_command_is_one_line_to_copy(browser, small):
-    line = 'python3 manage.py drill_stop pull --reason "REASON"'
+    line = 'python3 manage.py drill stop pull --reason "REASON"'
     assert re.search(rf'<pre class="code"[^>]*>{line}</pre>', browser.get(PAGE).content.decode())
 
 

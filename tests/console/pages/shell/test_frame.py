@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 
@@ -11,6 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
 
+from console.launch.processes.data_directory import hold, prepare
 from console.pages.shell.frame import DRILL_TABS, FOUND, MORE, NAV, STAFF, Frame, build_address, places
 from console.site.access.policies import ROUTES, Policy
 from console.templatetags.marks import LIVE_LOOKS, live_badge
@@ -124,6 +126,19 @@ def test_the_reference_of_the_api_is_reached_from_every_page(browser):
     assert re.search(rf'<a role="option" [^>]*href="{address}"', page)
     assert re.search(rf'<footer class="phone-foot" id="more">.*<a href="{address}">', page, flags=re.DOTALL)
     assert f'<a href="{address}" aria-current="page">' in browser.get(address).content.decode()
+
+
+def test_where_up_runs_the_banner_says_that_its_worker_does_not_answer(browser, actor, small, settings, tmp_path):
+    settings.FABRIC_DATA = prepare(tmp_path / "data")
+    queued(actor, small)
+    with hold(settings.FABRIC_DATA, "http://127.0.0.1:8420"):
+        page = browser.get("/runs").content.decode()
+    said = (
+        f"<code>up</code> runs as process {os.getpid()}, but its worker does not answer: end it with Ctrl-C, and start"
+    )
+    assert said in page
+    assert "manage.py up" not in page
+    assert "manage.py up" in browser.get("/runs").content.decode()
 
 
 def test_no_worker_and_runs_that_wait_is_said_with_the_command(browser, actor, small):

@@ -53,7 +53,7 @@ HEAD = """# Reasons
 
 One sentence says why a run ended, was stopped or asks a person. It names the agent and its call, how often against which
 limit, and the cause first. These causes are the finest names that there are. Each stands in the events, in the API and in
-`manage.py explain`.
+`manage.py run explain`.
 
 The examples are made by running the engine. Those of endpoints come from the scripted endpoint over HTTP.
 

@@ -91,7 +91,7 @@ def test_an_answer_is_taken_back_until_the_run_takes_it(item, actor, settings):
     elsewhere.take()
     try:
         command("decide", item, "approve", *shown(item))
-        done = [command("decide", item, "undo", "--json") for _ in range(2)]
+        done = [command("review", "undo", item, "--json") for _ in range(2)]
     finally:
         elsewhere.give_back()
     assert [one.code for one in done] == [0, 0]

@@ -132,7 +132,7 @@ def test_a_journal_that_does_not_fold_is_one_sentence(actor):
     done = command("explain", run.id)
     assert (done.code, done.out) == (2, "")
     assert "cannot be derived" in done.err
-    assert f"`manage.py replay_run {run.id}` says what is wrong" in done.err
+    assert f"`python3 manage.py admin replay {run.id}` says what is wrong" in done.err
 
 
 def followed(run_id, number=0):

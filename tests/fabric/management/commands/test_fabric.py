@@ -335,7 +335,7 @@ def test_what_two_agree_to_is_asked_for_and_agreed_to_by_a_second_person(actor, 
     file.write_text(EYES)
     alone = command("fabric", "publish", str(file))
     assert (alone.code, alone.out) == (2, "")
-    assert "open a request with manage.py fabric publish FILE --request" in alone.err
+    assert "open a request with python3 manage.py fabric publish FILE --request" in alone.err
     assert "a second person must approve it" in command("fabric", "publish", str(file), "--dry-run").out
     asked = command("fabric", "publish", str(file), "--request", "--message", "More eyes.", "--json").last
     assert (asked["state"], asked["author"], asked["base"], asked["message"]) == ("open", "owner", None, "More eyes.")

@@ -31,7 +31,7 @@ def team(workers: str) -> str:
 @pytest.fixture(params=["interactive", "batch"])
 def run(actor, request):
     fabric_publish(actor=actor, source=team("lead"))
-    return command("run", "paying", *REQUEST, "--tier", request.param, "--json")
+    return command("run", "start", "paying", *REQUEST, "--tier", request.param, "--json")
 
 
 def test_a_review_of_a_teams_member_ends_following_with_the_command_that_answers_it(run):
@@ -39,7 +39,10 @@ def test_a_review_of_a_teams_member_ends_following_with_the_command_that_answers
     assert Run.objects.get(id=item.run_id).parent_run_id == run.last["run_id"]
     assert (run.code, Run.objects.get(id=item.run_id).state) == (3, "waiting")
     assert [one["id"] for one in run.last["reviews"]] == [item.id]
-    assert f"manage.py decide {item.id} {item.verbs.replace(',', '|')} --digest {item.digest[:12]}" in run.err
+    assert (
+        f"python3 manage.py review decide {item.id} {item.verbs.replace(',', '|')} --digest {item.digest[:12]}"
+        in run.err
+    )
 
 
 def test_the_answers_are_followed_to_the_end_of_the_run_that_was_asked_for(run):
@@ -55,7 +58,7 @@ def test_the_answers_are_followed_to_the_end_of_the_run_that_was_asked_for(run):
 
 def test_what_two_teams_ask_is_answered_one_after_the_other(actor):
     fabric_publish(actor=actor, source=team("lead, other"))
-    assert command("run", "paying", *REQUEST).code == 3
+    assert command("run", "start", "paying", *REQUEST).code == 3
     first, second = Review.objects.all()
     done = command("decide", first.id, "respond", *shown(first.id), "--message", "Do without.", "--json")
     assert done.code == 3

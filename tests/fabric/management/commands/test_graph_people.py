@@ -70,7 +70,7 @@ def answered(tmp_path, answer):
 
 
 def test_a_person_is_asked_and_each_answer_leads_where_its_edge_does(actor, tmp_path, gated):
-    asked = command("run", gated, "--input", "Build it.", "--json")
+    asked = command("run", "start", gated, "--input", "Build it.", "--json")
     assert asked.code == 3, asked.err
     assert "Approve the plan?" in asked.err
     item = Review.objects.get()
@@ -84,7 +84,7 @@ def test_a_person_is_asked_and_each_answer_leads_where_its_edge_does(actor, tmp_
 
 
 def test_an_answer_that_no_edge_has_is_refused_and_approval_is_none(tmp_path, gated):
-    command("run", gated, "--input", "Build it.")
+    command("run", "start", gated, "--input", "Build it.")
     refused = answered(tmp_path, "Perhaps")
     assert (refused.code, refused.out) == (2, "")
     item = Review.objects.get()
@@ -95,7 +95,7 @@ def test_an_answer_that_no_edge_has_is_refused_and_approval_is_none(tmp_path, ga
 
 
 def test_the_gate_costs_nothing_and_asks_no_model(actor, tmp_path, gated):
-    command("run", gated, "--input", "Build it.")
+    command("run", "start", gated, "--input", "Build it.")
     answered(tmp_path, "Approve")
     run = Run.objects.get()
     mine = [

@@ -129,5 +129,9 @@ def test_one_that_does_not_answer_ends_with_1(manage, asked, actor):
 def test_what_names_none_or_several_is_told(manage, settings, actor):
     settings.FABRIC_MODEL_URL = PLACE[1]
     fabric_publish(actor=actor, source=fabric("asks", f"model: gpt-4o, {DEAR}", "model: gpt-4o"))
-    assert manage("test", "nothing") == (2, "", "there is no model 'nothing'; `manage.py model list` lists them\n")
+    assert manage("test", "nothing") == (
+        2,
+        "",
+        "there is no model 'nothing'; `python3 manage.py model list` lists them\n",
+    )
     assert "2 models are 'gpt-4o': give the id of one" in manage("test", "gpt-4o")[2]

@@ -7,7 +7,7 @@ from tests.fabric.services.notifications.scenes import HOOK, known, made, sent, 
 
 
 def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
-    assert command("notifications", "list").out == "There are no notifications.\n"
+    assert command("notification", "list").out == "There are no notifications.\n"
     known(HOOK)
     run_id = telling(actor, nudge, small, alert=None)
     made(HOOK)
@@ -18,18 +18,21 @@ def test_they_are_listed_and_one_is_sent_again(actor, nudge, small):
     }
     sent(HOOK, sends=refuse)
     one = Notification.objects.get()
-    said = command("notifications", "list").out
+    said = command("notification", "list").out
     assert said.startswith(one.id)
     assert f"review of run {run_id} (small) to https://hooks.example.org: failed, 1 attempt; " in said
     assert "secret" not in said
-    (listed,) = command("notifications", "list", "--state", "failed", "--json").last["notifications"]
+    (listed,) = command("notification", "list", "--state", "failed", "--json").last["notifications"]
     assert (listed["id"], listed["state"], listed["path"]) == (one.id, "failed", "/reviews/esc-1")
-    assert command("notifications", "list", "--state", "sent", "--json").last == {"notifications": [], "more": False}
-    (again,) = command("notifications", "retry", one.id, "--json").last["notifications"]
+    assert command("notification", "list", "--state", "sent", "--json").last == {"notifications": [], "more": False}
+    (again,) = command("notification", "retry", one.id[-12:], "--json").last["notifications"]
     assert (again["state"], again["id"]) == ("waiting", one.id)
 
 
 def test_what_is_not_there_is_one_sentence(actor):
-    said = command("notifications", "retry", "none")
+    said = command("notification", "retry", "none")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "there is no notification 'none' in this workspace; `manage.py notifications list` lists them\n"
+    assert (
+        said.err
+        == "there is no notification 'none' in this workspace; `python3 manage.py notification list` lists them\n"
+    )

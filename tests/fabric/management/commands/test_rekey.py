@@ -163,7 +163,7 @@ def test_two_at_once_are_refused(data):
         code = "import sys; from pathlib import Path; from fabric.secrets.key_ring import alone\nwith alone(Path(sys.argv[1])): pass"
         said = subprocess.run([sys.executable, "-c", code, str(data)], capture_output=True, text=True, check=False)
     assert said.returncode
-    assert "another `manage.py rekey` is under way" in said.stderr
+    assert "another `python3 manage.py rekey` is under way" in said.stderr
 
 
 def test_a_variable_s_ring_is_not_changed_and_its_first_key_seals(five, data, settings):
@@ -195,5 +195,5 @@ def test_a_full_ring_takes_no_further_key(data):
     for _ in range(key_ring.KEYS_MAX - 1):
         read_ring(data)
         key_added(data)
-    with pytest.raises(KeyUnusable, match="which is the most: run `manage.py rekey --forget`"):
+    with pytest.raises(KeyUnusable, match="which is the most: run `python3 manage.py rekey --forget`"):
         key_added(data)

@@ -40,8 +40,8 @@ def test_there_is_nothing(actor):
 def test_the_list_says_who_has_what(item, ana):
     review_claim(actor=ana, review_id=item.id)
     (line,) = command("review", "list").out.splitlines()
-    assert line.startswith(f"{item.id} due 20")
-    assert " doubtful post stage validate: " in line
+    assert line.startswith(f"{item.id}  due 20")
+    assert "  doubtful  post stage validate: " in line
     assert " [ana until " in line
     assert command("review", "list", "--tab", "mine").out == "There is nothing here.\n"
     told = command("review", "list", "--json", "--fabric", "doubtful").last
@@ -65,7 +65,7 @@ def test_a_page_at_a_time(actor, doubtful, item):
 def test_the_next_is_taken_let_go_and_claimed(item):
     done = command("review", "next")
     assert done.out.startswith(f"Review {item.id} is claimed by owner until ")
-    assert f"manage.py decide {item.id}" in done.err
+    assert f"python3 manage.py review decide {item.id}" in done.err
     assert command("review", "release", item.id).out == f"Review {item.id} is released.\n"
     assert command("review", "release", item.id).out == f"Review {item.id} was not claimed by you.\n"
     assert command("review", "claim", item.id, "--json").last["assignment"]["holder"] == "owner"
@@ -109,7 +109,7 @@ def test_in_another_persons_hand_it_is_neither_claimed_nor_decided(item, ana):
 
 def test_a_follow_up_is_closed_with_a_note(follow_up):
     (line,) = command("review", "list", "--tab", "follow_ups").out.splitlines()
-    assert line.startswith(f"{follow_up.id} a follow-up since 20")
+    assert line.startswith(f"{follow_up.id}  a follow-up since 20")
     assert command("review", "close", follow_up.id, "--note", " ").code == 2
     assert command("review", "close", follow_up.id, "--note", "Done.").out == f"Review {follow_up.id} is closed.\n"
     assert (

@@ -1,6 +1,7 @@
 """`run` hosts the run where no worker does, reports it truthfully, and refuses bad input with one sentence."""
 
 import pytest
+from django.conf import settings
 
 from fabric.composition import engine as wiring
 from fabric.models import Run
@@ -18,7 +19,7 @@ def notes(tmp_path):
 
 
 def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
-    done = command("run", small, *REQUEST, "--attach", str(notes), "--json")
+    done = command("run", "start", small, *REQUEST, "--attach", str(notes), "--json")
     assert (done.code, done.err) == (0, "")
     run = Run.objects.get()
     assert set(done.last) == {
@@ -42,7 +43,7 @@ def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
 
 
 def test_for_people_it_is_the_text_its_sources_and_one_line(small, notes):
-    done = command("run", small, *REQUEST, "--attach", str(notes))
+    done = command("run", "start", small, *REQUEST, "--attach", str(notes))
     assert done.code == 0
     assert "40 dollars" in done.out
     assert "Sources: notes.md" in done.out
@@ -50,28 +51,29 @@ def test_for_people_it_is_the_text_its_sources_and_one_line(small, notes):
 
 
 def test_on_a_terminal_each_event_is_a_line_on_standard_error(small):
-    done = command("run", small, *REQUEST, "--json", terminal=True)
+    done = command("run", "start", small, *REQUEST, "--json", terminal=True)
     lines = done.err.splitlines()
-    assert len(lines) == done.last["events"] + 1
-    assert lines[0] == f"run {done.last['run_id']} (Ctrl-C detaches)"
-    assert "Run started" in lines[1]
+    assert len(lines) == done.last["events"] + 2
+    assert lines[0] == f"run {done.last['run_id']} (Ctrl-C detaches; times are UTC)"
+    assert lines[1] == f"page {settings.FABRIC_PUBLIC_URL}/runs/{done.last['run_id']}"
+    assert "Run started" in lines[2]
     assert lines[-1].endswith("completed: finished")
 
 
 def test_the_request_may_be_in_a_file(small, tmp_path):
     file = tmp_path / "request.txt"
     file.write_text("\ufeffWhat is in the file?", encoding="utf-8")
-    assert command("run", small, "--input", str(file), "--json").code == 0
+    assert command("run", "start", small, "--input", f"@{file}", "--json").code == 0
     assert Run.objects.get().title == "What is in the file?"
 
 
 def test_a_tier_may_be_asked_for(small):
-    command("run", small, *REQUEST, "--tier", "batch")
+    command("run", "start", small, *REQUEST, "--tier", "batch")
     assert Run.objects.get().tier == "batch"
 
 
 def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
-    done = command("run", doubtful, *REQUEST, "--json")
+    done = command("run", "start", doubtful, *REQUEST, "--json")
     assert done.code == 3
     assert (done.last["state"], done.last["outcome"]) == ("waiting", None)
     assert done.last["reason"] == "the score is 0.55, and the fabric needs at least 0.70"
@@ -80,14 +82,17 @@ def test_a_parked_run_names_its_item_and_the_command_that_decides_it(doubtful):
     assert item.startswith(f"Review {review['id']} waits for owner, until "), "whom the fabric lists as reviewers"
     assert f"  digest      {review['digest']}" in shown
     verbs, digest = "approve|edit|respond|reject", review["digest"][:12]
-    assert how == f"Decide it with: manage.py decide {review['id']} {verbs} --digest {digest} [--message TEXT]"
+    assert (
+        how
+        == f"Decide it with: python3 manage.py review decide {review['id']} {verbs} --digest {digest} [--message TEXT]"
+    )
 
 
 def test_a_run_that_ends_otherwise_is_exit_code_1_and_says_why(actor, tmp_path):
     source = SMALL.replace("provider: scripted", "provider: scripted\n    options: {fail: {cause: auth}}")
     (tmp_path / "f.yaml").write_text(source)
     assert command("fabric", "publish", str(tmp_path / "f.yaml")).code == 0
-    done = command("run", "small", *REQUEST, "--json")
+    done = command("run", "start", "small", *REQUEST, "--json")
     assert done.code == 1
     assert (done.last["state"], done.last["outcome"]) == ("failed", None)
     assert "the scripted model fails by script: auth" in done.last["reason"]
@@ -99,7 +104,7 @@ def test_what_fails_on_the_way_and_comes_right_is_completed_after_recovery(actor
     )
     (tmp_path / "f.yaml").write_text(source)
     command("fabric", "publish", str(tmp_path / "f.yaml"))
-    done = command("run", "small", *REQUEST)
+    done = command("run", "start", "small", *REQUEST)
     assert done.code == 0
     assert "completed" in done.out.splitlines()[-1]
 
@@ -118,9 +123,9 @@ def bad_inputs(tmp_path) -> dict[str, tuple[tuple[str, ...], str]]:
     return {
         "unknown fabric": (("smal", *REQUEST), "no fabric is named 'smal'; there are: small"),
         "empty request": (("small", "--input", ""), "the request is empty"),
-        "10 MB request": (("small", "--input", str(tmp_path / "big.txt")), "big.txt has 10,000,000 bytes; at most 65,536 are taken as a request"),
+        "10 MB request": (("small", "--input", f"@{tmp_path}/big.txt"), "big.txt has 10,000,000 bytes; at most 65,536 are taken as a request"),
         "10 MB argument": (("small", "--input", "x" * 10_000_000), "the request has 10,000,000 bytes"),
-        "request in another encoding": (("small", "--input", str(tmp_path / "latin.txt")), "latin.txt is no UTF-8 text (byte 3 is not)"),
+        "request in another encoding": (("small", "--input", f"@{tmp_path}/latin.txt"), "latin.txt is no UTF-8 text (byte 3 is not)"),
         "binary attachment": (attached("program"), "program is a program; attach a PDF, DOCX, XLSX, CSV or text file"),
         "attachment with NUL": (attached("zeros.bin"), "zeros.bin is a binary file"),
         "empty attachment": (attached("empty.txt"), "empty.txt is empty"),
@@ -149,7 +154,7 @@ BAD = (
 @pytest.mark.parametrize("what", BAD)
 def test_bad_input_is_one_sentence_and_exit_code_2(small, tmp_path, what):
     words, said = bad_inputs(tmp_path)[what]
-    done = command("run", *words, "--json")
+    done = command("run", "start", *words, "--json")
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert len(done.err.splitlines()) == 1
@@ -157,5 +162,5 @@ def test_bad_input_is_one_sentence_and_exit_code_2(small, tmp_path, what):
 
 
 def test_text_that_looks_like_no_path_is_the_request(small):
-    assert command("run", small, "--input", "two\nlines " + "x" * 5_000).code == 0
+    assert command("run", "start", small, "--input", "two\nlines " + "x" * 5_000).code == 0
     assert Run.objects.get().title == "two"

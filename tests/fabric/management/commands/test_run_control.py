@@ -50,7 +50,7 @@ def test_a_fork_with_an_edited_plan(tmp_path, actor, small):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"goal": "x"}))
     done = command(
-        "run", "fork", origin.id, "--event", str(origin.last_seq - 2), "--edit", "plan", "--input", str(plan)
+        "run", "fork", origin.id, "--event", str(origin.last_seq - 2), "--edit", "plan", "--input", f"@{plan}"
     )
     assert (done.code, done.out) == (2, "")
     assert "the edited output of plan does not fit" in done.err
@@ -69,18 +69,13 @@ def test_a_run_that_has_ended_is_told_nothing(actor):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            ("run", "stop", "{run}"),
-            "'stop' is nothing that can be done with a run; possible are: cancel, terminate, pause",
-        ),
         (("run", "terminate", "{run}"), "terminating undoes nothing, so it needs a reason"),
         (("run", "fork", "{run}"), "give the event to continue from with --event N"),
         (("run", "fork", "{run}", "--event", "1", "--edit", "plan"), "--edit needs the stage's new output"),
         (("run", "fork", "{run}", "--event", "1", "--edit", "plan", "--input", "{"), "--input is no JSON"),
         (("run", "fork", "{run}", "--event", "99"), "and no event 99"),
         (("run", "pause", "nothing"), "there is no run"),
-        (("run", "small"), "give the request with --input TEXT or --input FILE"),
-        (("run", "resume"), "the run is missing: manage.py run resume RUN"),
+        (("run", "start", "small"), "give the request with --input TEXT, --input @FILE"),
     ],
 )
 def test_wrong_input_is_one_sentence_and_changes_nothing(queued, given, said):

@@ -78,11 +78,11 @@ def test_no_member_sees_or_sets_anothers(actor, stranger: Actor):
 
 
 def test_the_command(actor):
-    assert "No budget is shared yet" in command("budget").out
-    assert "$0.000000" not in command("budget", "--usd", "12.5").out
-    found = json.loads(command("budget", "--json").out.splitlines()[-1])["budgets"]
+    assert "No budget is shared yet" in command("budget", "list").out
+    assert "$0.000000" not in command("budget", "set", "--usd", "12.5").out
+    found = json.loads(command("budget", "list", "--json").out.splitlines()[-1])["budgets"]
     assert [(one["cap"], one["left"]) for one in found] == [(12_500_000, 12_500_000)]
-    assert "'a lot' is no amount of dollars" in command("budget", "--usd", "a lot").err
+    assert "'a lot' is no amount of dollars" in command("budget", "set", "--usd", "a lot").err
 
 
 # -- runs under them ---------------------------------------------------------------------------------------------------

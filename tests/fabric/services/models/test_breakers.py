@@ -150,36 +150,36 @@ def test_every_state_has_its_word():
 
 
 def test_the_command_lists_and_moves_them(actor):
-    assert "No fabric has a circuit breaker" in command("breakers").out
+    assert "No fabric has a circuit breaker" in command("breaker", "list").out
     guarded(actor)
-    assert (
-        "provider:scripted circuit_breaker:92e507dd97e0: closed, 0 x timeout or server error" in command("breakers").out
-    )
-    said = command("breakers", "--open", "provider:scripted", "--reason", "They are down.")
+    assert "provider scripted: closed, 0 x timeout or server error" in command("breaker", "list").out
+    said = command("breaker", "open", "provider:scripted", "--reason", "They are down.")
     assert (said.code, the(actor).standing.reason) == (0, "They are down.")
     assert "open (forced by owner: They are down.), until a person resets it; 0 trips in 24 h" in said.out
-    (told,) = command("breakers", "--reset", "provider:scripted", "--reason", "back", "--json").last["breakers"]
+    (told,) = command("breaker", "reset", "provider:scripted", "--reason", "back", "--json").last["breakers"]
     assert (told["state"], told["by"], told["generation"], told["signals"][0]["share"]) == ("closed", "owner", 2, 0)
     change(the(actor), TRIPPED)
     assert re.search(
-        r"open \(5 times timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breakers").out
+        r"open \(5 times timeout\), (60|59\.\d+) s of its cooldown left; 1 trip in 24 h", command("breaker", "list").out
     )
     tell_to_wait(the(actor), 900)
-    assert re.search(r", (15|14\.\d+) min of the Retry-After of its endpoint left; 1 trip", command("breakers").out)
-    (told, *_) = command("breakers", "--json").last["breakers"]
+    assert re.search(
+        r", (15|14\.\d+) min of the Retry-After of its endpoint left; 1 trip", command("breaker", "list").out
+    )
+    (told, *_) = command("breaker", "list", "--json").last["breakers"]
     assert 890_000_000 < told["cooldown_left_us"] <= 900_000_000
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--open", "provider:scripted"), "needs a reason"),
-        (("--open", "provider:none", "--reason", "x"), "there is no circuit breaker 'provider:none'"),
-        (("--reset", "provider:scripted", "--reason", "x"), "closed already"),
+        (("open", "provider:scripted"), "needs a reason"),
+        (("open", "provider:none", "--reason", "x"), "there is no circuit breaker 'provider:none'"),
+        (("reset", "provider:scripted", "--reason", "x"), "closed already"),
     ],
 )
 def test_the_command_says_what_it_did_not_do(actor, seen, words, says):
-    said = command("breakers", *words)
+    said = command("breaker", *words)
     assert says in said.err
     assert said.code
     assert GuardChange.objects.count() == 0
@@ -188,11 +188,11 @@ def test_the_command_says_what_it_did_not_do(actor, seen, words, says):
 def test_of_several_in_one_scope_the_command_wants_to_know_which(actor):
     guarded(actor, "\n  breakers: [{preset: endpoint}, {preset: endpoint, cooldown_s: 9}]\n")
     assert (
-        "has 2 circuit breakers; say which with --kind: circuit_breaker:"
-        in command("breakers", "--open", "provider:scripted", "--reason", "x").err
+        "names 2 circuit breakers; give one of: provider:scripted --kind circuit_breaker:"
+        in command("breaker", "open", "provider:scripted", "--reason", "x").err
     )
     kind = list_breaker_views(actor)[1].kind
-    assert command("breakers", "--open", "provider:scripted", "--kind", kind, "--reason", "x").code == 0
+    assert command("breaker", "open", "provider:scripted", "--kind", kind, "--reason", "x").code == 0
     assert [one.standing.held for one in list_breaker_views(actor) if one.kind == kind] == [True]
 
 

@@ -53,7 +53,7 @@ class Drilling:
         self.made, self.rows = made, Rows.from_environment(made.environment)
 
     def shell(self, code: str) -> Any:
-        return self.made.manage("shell", "--verbosity", "0", "-c", code)
+        return self.made.manage("django", "shell", "--verbosity", "0", "-c", code)
 
     def publish(self, **changes: Any) -> str:
         name: Any = self.shell(
@@ -188,11 +188,11 @@ def test_by_command_it_is_drilled_here_told_like_any_other_and_kept():
     with drilling("sqlite") as here:
         name = here.publish()
         told = here.made.manage(
-            "drill", name, "--live", "--here", "--failure", "plan_malformed", "--tier", "interactive", "--json"
+            "drill", "run", name, "--live", "--here", "--failure", "plan_malformed", "--tier", "interactive", "--json"
         )
         kept = here.rows.read("SELECT mode, verdict FROM drills_drill")
         with pytest.raises(RuntimeError, match="exit 1"):
-            here.made.manage("drill", name, "--live", "--here", "--failure", "provider_failure", "--tier", "batch", "--cap-s", "5")  # fmt: skip
+            here.made.manage("drill", "run", name, "--live", "--here", "--failure", "provider_failure", "--tier", "batch", "--cap-s", "5")  # fmt: skip
         [(status, why)] = here.rows.read("SELECT status, why FROM drills_drill WHERE failure = 'provider_failure'")
     [cell] = told["cells"]
     assert (cell["verdict"], cell["observed"], told["passed"]) == ("pass", "abort > aborted", 1)

@@ -25,7 +25,7 @@ FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
 def drill(*arguments: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     try:
-        call_command("drill", *arguments, stdout=out, stderr=err)
+        call_command("drill", "run", *arguments, stdout=out, stderr=err)
     except SystemExit as ended:
         return int(ended.code or 0), out.getvalue(), err.getvalue()
     return 0, out.getvalue(), err.getvalue()

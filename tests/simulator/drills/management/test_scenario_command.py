@@ -187,7 +187,8 @@ def test_a_cost_cap_that_is_none_is_refused_with_what_may_be_given(actor, given)
 
 def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
     Incarnation.objects.create(name="w", started_at=0, lease_until=2**53)
-    asked = []
+    asked, said = [], []
+    runs = {"before": "01a2-000000000001", "during": "01a2-000000000002"}
 
     def worker():
         """A worker that is woken brings each drill of the batch to its end."""
@@ -197,7 +198,12 @@ def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
             for name, output in (("state", "completed"), ("violations", 0))
         ]
         body = json.dumps(
-            {"struck": {"unavailable": 2}, "equipped": ["a finalizer"], "steady": {"before": held, "after": held}}
+            {
+                "struck": {"unavailable": 2},
+                "equipped": ["a finalizer"],
+                "steady": {"before": held, "after": held},
+                "runs": runs,
+            }
         )
         for row, (status, verdict, why) in zip(list(Drill.objects.order_by("place")), CAME, strict=True):
             asked.append((row.mode, row.tier, row.cap_s, row.cap_usd_micros, row.parameters, row.seed))
@@ -207,10 +213,16 @@ def test_what_is_played_here_is_told_as_in_virtual_time(actor, small):
 
     found = list(
         played_here(
-            "small", "endpoint-down", list(Tier), parameters={"status": 500}, seed=7, cap_s=30, cap_usd_micros=250_000, wake=worker,
+            "small", "endpoint-down", list(Tier), parameters={"status": 500}, seed=7, cap_s=30, cap_usd_micros=250_000, wake=worker, say=said.append,
         )
     )  # fmt: skip
     assert asked == [("live", tier, 30, 250_000, '{"status": 500}', 7) for tier in Tier]
+    assert said[:3] == [
+        "endpoint-down x interactive: waits for a worker",
+        "endpoint-down x interactive: the undisturbed run 000000000001 began",
+        "endpoint-down x interactive: the disturbed run 000000000002 began",
+    ]
+    assert [line.partition(":")[0] for line in said[3::3]] == ["endpoint-down x batch", "endpoint-down x high stakes"]
     plays = Plays("endpoint-down", "small", found, 1.0)
     told = plays_json(plays)
     assert (told["fabric"], told["passed"], told["failed"]) == ("small", 1, 2)
@@ -231,7 +243,7 @@ def test_who_stops_listening_stops_what_is_left(actor, small):
         row = Drill.objects.get(place=0)
         drill_end(drill_claim(row.batch, "h"), "h", status=Status.COMPLETED, verdict="pass")
 
-    told = played_here("small", "endpoint-down", list(Tier), parameters={}, seed=None, cap_s=None, cap_usd_micros=None, wake=worker)  # fmt: skip
+    told = played_here("small", "endpoint-down", list(Tier), parameters={}, seed=None, cap_s=None, cap_usd_micros=None, wake=worker, say=str)  # fmt: skip
     first = next(told)
     assert first.verdict == "pass"
     with pytest.raises(Refused, match="before its steady state was looked at"):

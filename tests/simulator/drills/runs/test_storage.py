@@ -216,7 +216,7 @@ def test_a_fabric_that_does_not_complete_undisturbed_shows_that_run(actor, small
 def test_the_command_keeps_nothing(actor, small, tmp_path):
     from tests.fabric.management.console import command
 
-    done = command("drill", "small")
+    done = command("drill", "run", "small")
     assert (done.code, "24 of 24" in done.out) == (0, True)
     assert not Run.objects.exists()
 

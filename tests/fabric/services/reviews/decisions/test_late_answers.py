@@ -194,7 +194,7 @@ def test_while_an_answer_can_be_undone_every_reader_is_told_so_and_not_that_it_i
 def test_commands_say_so_too(answered):
     shown = command("review", "show", answered.id)
     assert who_answered(shown.out, answered)
-    assert shown.out.endswith(f"Undo the answer with: manage.py decide {answered.id} undo\n")
+    assert shown.out.endswith(f"Undo the answer with: python3 manage.py review undo {answered.id}\n")
     assert "takes no answer" not in shown.out
     assert "approve by owner 20" in (listed := command("review", "list").out)
     assert "(owner can undo it until 20" in listed

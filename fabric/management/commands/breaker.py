@@ -1,15 +1,18 @@
-"""`manage.py breakers`: shows the state of the workspace's circuit breakers; opens or resets one by hand."""
+"""`manage.py breaker list|open|reset`: shows circuit breakers; opens or resets one by hand."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from fabric.core.people.actor import Actor
-from fabric.core.values.words import duration
+from fabric.core.spec.policies.breakers import BreakerScope
+from fabric.core.values.words import duration, words
 from fabric.management.base import OK, FabricCommand
+from fabric.program.name import program
 from fabric.selectors.models.breakers import BreakerView, list_breaker_views
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
@@ -23,29 +26,31 @@ class Command(FabricCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the actions."""
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--open", metavar="SCOPE", default="", help="let no call pass the breaker of this scope, as listed"
-        )
-        what.add_argument(
-            "--reset", metavar="SCOPE", default="", help="close the breaker of this scope, its trips forgotten"
-        )
-        parser.add_argument("--kind", default="", help="which one, where a scope has several, as listed")
-        parser.add_argument("--reason", default="", help="why: kept with the breaker and in the audit stream; needed")
-        parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+        actions = parser.add_subparsers(dest="action", required=True, metavar="VERB")
+        listing = actions.add_parser("list", help="each breaker with its state")
+        opening = actions.add_parser("open", help="let no call pass a breaker until it is reset")
+        reset = actions.add_parser("reset", help="close a breaker; its trips are forgotten")
+        for one in (opening, reset):
+            one.add_argument("scope", metavar="NAME|SCOPE", help="name or scope, as listed")
+            one.add_argument("--kind", default="", help="which one, where several have the name, as listed")
+            one.add_argument("--reason", default="", help="why: kept with the breaker and in the audit stream; needed")
+        for one in (listing, opening, reset):
+            one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the chosen action."""
         actor = owner_actor()
         found: Sequence[BreakerView] = list_breaker_views(actor)
-        for service, scope in ((breaker_force_open, options["open"]), (breaker_reset, options["reset"])):
-            if scope:
-                found = [_move_breaker(service, actor, found, scope, options["kind"], options["reason"])]
+        if options["action"] != "list":
+            service = breaker_force_open if options["action"] == "open" else breaker_reset
+            found = [_move_breaker(service, actor, found, options)]
         if options["json"]:
             self.put({"breakers": [breaker_json(one) for one in found]})
             return OK
+        named = Counter(map(_name, found))
         for one in found:
-            self.stdout.write(f"{one.scope} {one.kind}: {_line(one)}")
+            kind = f" ({one.kind})" if named[_name(one)] > 1 else ""
+            self.stdout.write(f"{_name(one)}{kind}: {_line(one)}")
         if not found:
             self.stdout.write(
                 "No fabric has a circuit breaker: one that names no policy.breakers has one in front of each provider."
@@ -53,20 +58,27 @@ class Command(FabricCommand):
         return OK
 
 
+def _name(one: BreakerView) -> str:
+    """Return its name for people: ``agent checker, claims-breaker``."""
+    shared = one.over is BreakerScope.PROVIDER or one.name in one.fabrics
+    return f"{words(one.over)} {one.name}" + ("" if shared else f", {' and '.join(one.fabrics)}")
+
+
 def _move_breaker(
-    service: Callable[..., BreakerView], actor: Actor, found: Sequence[BreakerView], scope: str, kind: str, reason: str
+    service: Callable[..., BreakerView], actor: Actor, found: Sequence[BreakerView], options: dict[str, Any]
 ) -> BreakerView:
-    meant = [one for one in found if one.scope == scope and kind in ("", one.kind)]
+    named, kind, reason = options["scope"], options["kind"], options["reason"]
+    meant = [one for one in found if named in (one.scope, _name(one), one.name) and kind in ("", one.kind)]
     if len(meant) != 1:
-        those = ", ".join(one.kind for one in meant)
+        those = "; ".join(f"{one.scope} --kind {one.kind}" for one in meant)
         message = (
-            f"the scope {scope[:80]!r} has {len(meant)} circuit breakers; say which with --kind: {those}"
+            f"{named[:80]!r} names {len(meant)} circuit breakers; give one of: {those}"
             if meant
-            else f"there is no circuit breaker {f'{scope} {kind}'.strip()[:120]!r}; `manage.py breakers` lists them"
+            else f"there is no circuit breaker {f'{named} {kind}'.strip()[:120]!r}; `{program()} breaker list` lists them"
         )
         raise Refused(message, code="invalid" if meant else "not_found", field="scope")
     (one,) = meant
-    return service(actor=actor, scope=scope, kind=one.kind, generation=one.generation, reason=reason)
+    return service(actor=actor, scope=one.scope, kind=one.kind, generation=one.generation, reason=reason)
 
 
 def _line(one: BreakerView) -> str:

@@ -1,4 +1,4 @@
-"""`manage.py notifications`: lists messages sent outside the console, and sends failed ones again."""
+"""`manage.py notification list|retry`: lists messages sent outside the console, and sends failed ones again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fabric.core.texts.notifications import NotificationState, rfc3339
 from fabric.core.values.words import instant
 from fabric.management.base import OK, FabricCommand
 from fabric.selectors.notifications import NotificationView, notification_view, notifications_list
+from fabric.selectors.whole_ids import whole_notification_id
 from fabric.services.actors import owner_actor
 from fabric.services.notifications.delivery import notification_resend
 
@@ -27,7 +28,7 @@ class Command(FabricCommand):
             "--state", choices=[state.value for state in NotificationState], help="only those that stand so"
         )
         again = what.add_parser("retry", help="have one sent again, with all its attempts")
-        again.add_argument("id", help="as listed")
+        again.add_argument("id", help="as listed, or a part that begins or ends it")
         for one in (listing, again):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
 
@@ -35,7 +36,8 @@ class Command(FabricCommand):
         """Carry out the chosen action."""
         actor = owner_actor()
         if options["what"] == "retry":
-            seen = notification_view(actor, notification_resend(actor=actor, notification_id=options["id"]).id)
+            whole = whole_notification_id(actor, options["id"])
+            seen = notification_view(actor, notification_resend(actor=actor, notification_id=whole).id)
             found, more = [seen] if seen else [], False
         else:
             found, more = notifications_list(actor, NotificationState(options["state"]) if options["state"] else None)

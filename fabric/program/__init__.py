@@ -1,0 +1,1 @@
+"""Names this program and its version."""
