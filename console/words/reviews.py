@@ -38,10 +38,11 @@ SAID = {
 
 
 class Rights(TypedDict):
-    """Rights of a viewer about a review, as its card has them."""
+    """Rights of a viewer about a review, and the answers that were sent to it, as its card has them."""
 
     may: bool
     why_not: str
+    sent: tuple[SentAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class ReviewCard:
     """True if the viewer may answer, with any verb."""
     why_not: str = ""
     """Sentence that says why the viewer may not approve; empty if they may."""
+    sent: tuple[SentAnswer, ...] = ()
+    """All answers that were sent to it, in order."""
 
     @property
     def subject(self) -> AskedAbout:
@@ -170,11 +173,16 @@ def card(
         found.edited,
         may=found.may,
         why_not=found.why_not,
+        sent=found.sent,
     )
 
 
 def _card(actor: Actor, review: ReviewView, sent: list[SentAnswer]) -> ReviewCard:
-    may: Rights = {"may": may_answer(review, actor), "why_not": why_not(review, actor) if review.open else ""}
+    may: Rights = {
+        "may": may_answer(review, actor),
+        "why_not": why_not(review, actor) if review.open else "",
+        "sent": tuple(sent),
+    }
     last = sent[-1] if sent else None
     mine = last is not None and last.decision is not None and last.decision.actor == actor.name
     if last is not None and last.fate == "waiting":

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from console.forms.common import DecisionForm
 from console.forms.values.diff import diff_of
 from console.forms.values.form import PRESS
-from console.pages.reviews.assignments import read_lease
+from console.pages.reviews.following import read_lease
 from console.pages.reviews.page import ADVANCE, show_review
 from console.pages.reviews.parts.follow_up import FORK, FollowUpForm
 from console.pages.reviews.parts.queue import build_side_queue

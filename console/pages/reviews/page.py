@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.forms.values.diff import Diff, diff_of
-from console.pages.reviews.assignments import build_hand
+from console.pages.reviews.following import build_hand, follow_review
 from console.pages.reviews.parts.consequences import Consequence, consequences, if_rejected
 from console.pages.reviews.parts.due_line import DueLine, due_line
 from console.pages.reviews.parts.follow_up import Closing, FollowUpForm, build_closing
@@ -92,8 +92,6 @@ class ItemPage:
     """Notifications about the review outside the console, and their results."""
     may_resend: bool
     """True if this person may send a notification again."""
-    looks_ms: int
-    """Milliseconds until the page checks that the run has received the answer; 0 if no answer waits for a clock."""
 
 
 def build_page(
@@ -130,20 +128,9 @@ def build_page(
         told=[NotificationRow(one) for one in list_notifications(actor, item.run_id, item.id)],
         may_resend=may_resend(actor),
         may_reveal=actor.may(Right.REVEAL),
-        looks_ms=_looks_ms(card, now),
         **_written_context(card, look=look),
-        **_allowed_acts(actor, item, now, waits=waits),
+        **_allowed_acts(actor, card, waits=waits),
     )
-
-
-LOOKS_MS = 1_000
-"""Shortest time between two checks, and delay of a check after an answer's time, in milliseconds."""
-
-
-def _looks_ms(card: ReviewCard, now: int) -> int:
-    if card.waiting is None or card.review.held:
-        return 0
-    return LOOKS_MS + max(0, card.waiting.takes_at - now) // 1_000
 
 
 def _written_context(card: ReviewCard, *, look: bool) -> dict[str, Any]:
@@ -163,13 +150,14 @@ def _written_context(card: ReviewCard, *, look: bool) -> dict[str, Any]:
     }
 
 
-def _allowed_acts(actor: Actor, item: ReviewView, now: int, *, waits: bool) -> dict[str, Any]:
+def _allowed_acts(actor: Actor, card: ReviewCard, *, waits: bool) -> dict[str, Any]:
     """Return the acts that this person may take, and what each requires."""
+    item = card.review
     held, high_stakes = find_assignment(actor, item.id), item.tier == Tier.HIGH_STAKES
     mine = held is not None and held.is_of(actor.name)
-    hand = build_hand(actor, item, held, list_viewers(actor, item.id))
+    found = follow_review(actor, item, held, card.sent)
     return {
-        "hand": hand,
+        "hand": build_hand(actor, found, list_viewers(actor, item.id)),
         "people": people_asked(actor, item) if waits and (mine or may(actor, Right.OPERATE, item.fabric_name)) else (),
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,

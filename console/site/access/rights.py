@@ -83,6 +83,7 @@ _LOOKS = (
     "protections",
     "readyz",
     "review",
+    "review-news",
     "reviews",
     "reviews-history",
     "reviews-news",

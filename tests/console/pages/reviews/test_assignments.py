@@ -116,15 +116,6 @@ def test_an_open_page_renews_its_lease_and_says_who_else_looks(browser, ana, dou
     assert ReviewAssignment.objects.get().lease_until > time.time_ns() // 1_000 + 60_000_000
 
 
-def test_an_open_page_hears_that_it_is_out_of_date(browser, doubt):
-    page = browser.get(f"/reviews/{doubt.id}").content.decode()
-    found = re.search(r'name="standing" value="([^"]+)"', page)
-    assert found
-    assert "Look at it" not in text_of(post(browser, doubt, "beat", standing=found[1]))
-    Review.objects.filter(id=doubt.id).update(decided_at=time.time_ns() // 1_000, verb="reject", decided_by="ana")
-    assert "ana decided this" in text_of(post(browser, doubt, "beat", standing=found[1]))
-
-
 def test_it_is_handed_on_to_who_is_asked(browser, ana, doubt):
     page = browser.get(f"/reviews/{doubt.id}").content.decode()
     assert "<option>ana</option>" in page
