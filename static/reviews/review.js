@@ -196,6 +196,11 @@ function told() {
 
 document.addEventListener("htmx:after:swap", ({ detail }) => ["hand", "review"].includes(detail.ctx?.target?.id) && told());
 told();
+// The first heartbeat says soon that this person has opened the review; it waits for who is at work in the part that it replaces.
+setTimeout(() => {
+  const beat = document.getElementById("beat");
+  if (beat && !hand().contains(document.activeElement)) htmx.trigger(beat, "news");
+}, 2000);
 for (const event of ["htmx:error", "htmx:response:error"]) {
   document.addEventListener(event, ({ detail }) => detail.ctx?.sourceElement?.id === "beat" && look(badge(), "stale"));
 }

@@ -106,9 +106,10 @@ def _then(request: HttpRequest, actor: Actor, review_id: str, act: Callable[[], 
 
 
 TABS: Mapping[Tab, str] = {
-    Tab.MINE: "Mine",
+    Tab.YOURS: "For you",
+    Tab.MINE: "Claimed by you",
     Tab.UNCLAIMED: "Unclaimed",
-    Tab.OPEN: "Open",
+    Tab.OPEN: "All open",
     Tab.SECOND: "Waiting for a second person",
     Tab.FOLLOW_UPS: "Follow-ups",
     Tab.DECIDED: "Decided",
@@ -117,7 +118,7 @@ TABS: Mapping[Tab, str] = {
 QUEUE = Grammar(
     route="reviews",
     makes=QueueFilter,
-    usual=Tab.OPEN.value,
+    usual=Tab.YOURS.value,
     choice=ListField("tab", "tab", tuple((tab.value, word) for tab, word in TABS.items())),
     fields=(
         ListField("text", "text", hint="text of the review or its run", place="search"),

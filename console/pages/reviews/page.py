@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +18,7 @@ from console.pages.reviews.parts.due_line import DueLine, due_line
 from console.pages.reviews.parts.follow_up import Closing, FollowUpForm, build_closing
 from console.pages.reviews.parts.queue import QueueBeside, Urgency, build_side_queue, urgency
 from console.pages.runs.page import RunPage
+from console.templatetags.titles import review_title
 from console.words.notifications import NotificationRow
 from console.words.reviews import ReviewCard, edited_word, find_initial
 from fabric.core.people.actor import Actor, may
@@ -29,13 +31,19 @@ from fabric.selectors.reviews.assignments import find_assignment, list_viewers
 from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
 from fabric.selectors.reviews.history import ReviewEvent, review_history
 from fabric.selectors.reviews.lookup import edit_problem, people_asked
+from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need
 from fabric.selectors.reviews.queue import ClosureView, find_closure, mask_closure
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.services.notifications.delivery import may_resend
 from fabric.services.rights import is_fresh
 
 ADVANCE = "review_advance"
-"""Cookie that makes the next review open after an answer: ``1`` or ``0``."""
+"""Cookie that makes the next review open after an answer, for one person: their choice, and whose it is."""
+
+
+def advance_choice(actor: Actor, *, advance: bool) -> str:
+    """Return a person's choice as the cookie has it. The name is digested: a cookie takes few characters."""
+    return f"{int(advance)}.{sha256(actor.name.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,10 @@ class ItemPage:
     """True if the next review opens after an answer."""
     closing: Closing | None
     """Ways to close an open follow-up; None for a review or a closed follow-up."""
+    need: CapNeed | None
+    """Spent cap that an approval has to raise; None: it has to raise none."""
+    titled: bool
+    """True if the title says something else than the engine's reason."""
     may_reveal: bool
     """True if this person may see withheld content."""
     told: list[NotificationRow]
@@ -123,10 +135,12 @@ def build_page(
         claims=list_claims(item),
         waits=waits,
         closure=closure,
-        advance=request.COOKIES.get(ADVANCE) == "1",
+        advance=request.COOKIES.get(ADVANCE) == advance_choice(actor, advance=True),
         closing=build_closing(actor, item, known, closing) if item.follow_up and waits else None,
         told=[NotificationRow(one) for one in list_notifications(actor, item.run_id, item.id)],
         may_resend=may_resend(actor),
+        need=find_cap_need(item),
+        titled=review_title(item).lower() != item.reason.lower(),
         may_reveal=actor.may(Right.REVEAL),
         **_written_context(card, look=look),
         **_allowed_acts(actor, card, waits=waits),

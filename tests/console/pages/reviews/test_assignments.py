@@ -268,8 +268,8 @@ def test_what_is_not_alike_is_not_answered_together(browser, actor, doubt, payin
 
 def test_high_stakes_ones_cannot_be_picked(browser, doubt, costly):
     page = browser.get("/reviews").content.decode()
-    assert re.search(rf'value="{doubt.id}:{doubt.digest}" aria-label="[^"]*">', page)
-    assert re.search(rf'value="{costly.id}:{costly.digest}" aria-label="[^"]*" disabled', page)
+    assert re.search(rf'value="{doubt.id}:{doubt.digest}" data-like="[^"]*" aria-label="[^"]*">', page)
+    assert re.search(rf'value="{costly.id}:{costly.digest}" data-like="[^"]*" aria-label="[^"]*" disabled', page)
 
 
 # -- the list --------------------------------------------------------------------------------------------------------
@@ -292,8 +292,10 @@ def test_tabs_and_filters_say_what_is_shown(browser, actor, doubts, paying):
     none = browser.get("/reviews?fabric=paying&stage=validate")
     assert rows(none) == set()
     assert "No review matches all of this:" in text_of(none)
-    counts = re.findall(r">(Mine|Unclaimed|Open) <span[^>]*>(\d+)<", browser.get("/reviews").content.decode())
-    assert counts == [("Mine", "1"), ("Unclaimed", "2"), ("Open", "3")]
+    counts = re.findall(
+        r">(Claimed by you|Unclaimed|All open) <span[^>]*>(\d+)<", browser.get("/reviews").content.decode()
+    )
+    assert counts == [("Claimed by you", "1"), ("Unclaimed", "2"), ("All open", "3")]
 
 
 def test_what_was_decided_last_is_said_when_nothing_waits(browser, doubts):
