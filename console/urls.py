@@ -29,6 +29,7 @@ from console.pages.protections import views as protections
 from console.pages.reviews import answers as review_acts
 from console.pages.reviews import assignments as review_assignments
 from console.pages.reviews import bulk as review_bulk
+from console.pages.reviews import following as review_following
 from console.pages.reviews import history as review_history
 from console.pages.reviews import views as reviews
 from console.pages.runs import compare as run_compare
@@ -116,7 +117,8 @@ urlpatterns = [
     path("reviews/<slug:review_id>/release", review_assignments.release, name="review-release"),
     path("reviews/<slug:review_id>/reassign", review_assignments.reassign, name="review-reassign"),
     path("reviews/<slug:review_id>/close", review_acts.close, name="review-close"),
-    path("reviews/<slug:review_id>/beat", review_assignments.beat, name="review-beat"),
+    path("reviews/<slug:review_id>/beat", review_following.beat, name="review-beat"),
+    path("reviews/<slug:review_id>/news", review_following.news, name="review-news"),
     path("reviews/<str:review_id>/decision", review_acts.decide, name="decide"),
     path("reviews/<str:review_id>/undo", review_acts.undo, name="decision-undo"),
     path("reviews/<str:review_id>/continue", review_acts.go_on, name="decision-continue"),

@@ -18,11 +18,12 @@ from console.forms.common import DecisionForm
 from fabric.core.events.inputs import DecisionMade
 from fabric.core.people.actor import Actor
 from fabric.core.schema.payloads import Aggregate, Brief, Outcome, Plan, Summary
-from fabric.core.spec.policies.budgets import NamedCap, cap_key
+from fabric.core.spec.policies.budgets import RUN, NamedCap, cap_key
 from fabric.core.values.frozen import replace
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.reviews.answers import SentAnswer, answers_to, is_over
 from fabric.selectors.reviews.eligibility import may_answer, who_is_asked, why_not
+from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.reviews.subjects import AskedAbout, find_review_subject
 from fabric.tools.runner import offers
@@ -38,10 +39,11 @@ SAID = {
 
 
 class Rights(TypedDict):
-    """Rights of a viewer about a review, as its card has them."""
+    """Rights of a viewer about a review, and the answers that were sent to it, as its card has them."""
 
     may: bool
     why_not: str
+    sent: tuple[SentAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class ReviewCard:
     """True if the viewer may answer, with any verb."""
     why_not: str = ""
     """Sentence that says why the viewer may not approve; empty if they may."""
+    sent: tuple[SentAnswer, ...] = ()
+    """All answers that were sent to it, in order."""
 
     @property
     def subject(self) -> AskedAbout:
@@ -126,6 +130,9 @@ def build_form(
     text = (
         json.dumps(first if edited is None else edited, ensure_ascii=False, indent=2) if "edit" in review.verbs else ""
     )
+    need = find_cap_need(review)
+    if need is not None and need.of_money and cap_usd_micros is None:
+        cap_usd_micros = _suggest_cap(review, need)
     cap = None if cap_usd_micros is None else _written_amount(cap_usd_micros, "usd_micros")
     initial = {"message": message, "edited": text, "cap_usd": cap, "model": model, "tool": tool, "instead": instead}
     form = DecisionForm(
@@ -136,11 +143,24 @@ def build_form(
         written=edited,
         caps=review.content.get("takes_caps", ()),
     )
-    named = {one.key: one for one in caps}
+    named = {one.key: one.cap for one in caps}
+    if need is not None and not need.of_money:
+        named.setdefault(need.key, _suggest_cap(review, need))
     for name, offered in form.caps.items():
-        if one := named.get(cap_key(offered["scope"], offered["unit"])):
-            form.initial[name] = _written_amount(one.cap, one.unit)
+        if (one := named.get(cap_key(offered["scope"], offered["unit"]))) is not None:
+            form.initial[name] = _written_amount(one, offered["unit"])
     return form
+
+
+def _suggest_cap(review: ReviewView, need: CapNeed) -> int:
+    """Return a cap that carries the run on, within the caps above it if one within them does."""
+    budget = revision_spec(review.revision_id).policy.budget
+    run = int(review.content.get("cap_usd_micros") or 0)
+    if need.unit == "tokens":
+        most = budget.session_tokens if need.scope == RUN else None
+    else:
+        most = budget.session_usd_micros if need.of_money else run
+    return need.suggested if most is None else max(need.least, min(need.suggested, most))
 
 
 def _written_amount(amount: int, unit: str) -> Decimal | int:
@@ -170,11 +190,16 @@ def card(
         found.edited,
         may=found.may,
         why_not=found.why_not,
+        sent=found.sent,
     )
 
 
 def _card(actor: Actor, review: ReviewView, sent: list[SentAnswer]) -> ReviewCard:
-    may: Rights = {"may": may_answer(review, actor), "why_not": why_not(review, actor) if review.open else ""}
+    may: Rights = {
+        "may": may_answer(review, actor),
+        "why_not": why_not(review, actor) if review.open else "",
+        "sent": tuple(sent),
+    }
     last = sent[-1] if sent else None
     mine = last is not None and last.decision is not None and last.decision.actor == actor.name
     if last is not None and last.fate == "waiting":

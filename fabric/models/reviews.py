@@ -129,7 +129,7 @@ class ReviewAssignment(models.Model):
     assigned_by = models.TextField(blank=True, default="")
     """Person who handed it to the holder; empty: the holder claimed it."""
     taken_from = models.TextField(blank=True, default="", db_default="")
-    """Earlier holder whose lease lapsed; empty: there was none."""
+    """Earlier holder whose lease lapsed, or whose answer released it; empty: there was none."""
 
     class Meta:
         """Indexes."""

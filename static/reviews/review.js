@@ -120,18 +120,87 @@ function fold() {
 }
 fold();
 
-// The page's heartbeat, every few seconds, returns the holder of the review. So the shown holder is current.
-function told() {
-  const badge = document.getElementById("live");
-  const hand = document.getElementById("hand");
-  if (!badge || !hand || paused()) return;
-  heard(Number(hand.dataset.at));
-  badge.dataset.at = hand.dataset.at;
-  look(badge, "live");
+// -- what became of the review -----------------------------------------------------------------------------------------
+
+// Every second the page asks whether it shows the review as it is. Only if it does not, its heartbeat, which comes every few
+// seconds anyway, comes at once and says what is new.
+const EVERY_MS = 1000;
+const SLOWER = 20; // After a slow answer, wait for this many times its duration.
+
+let asking = false;
+let next = 0;
+let gone = false; // The reader was signed out.
+
+const badge = () => document.getElementById("live");
+const hand = () => document.getElementById("hand");
+
+function plan(ms) {
+  clearTimeout(next);
+  if (!gone && !document.hidden && !paused() && hand()?.dataset.news) next = setTimeout(ask, ms);
 }
 
-document.addEventListener("htmx:after:swap", told);
+async function ask() {
+  const { news, seen } = hand()?.dataset ?? {};
+  if (!news || asking || document.hidden || paused()) return;
+  asking = true;
+  const began = performance.now();
+  try {
+    const answer = await fetch(`${news}?${new URLSearchParams({ seen })}`, { headers: { "HX-Request": "true" }, redirect: "error" });
+    gone = answer.status === 401;
+    if (gone) return look(badge(), "stale", "Signed out");
+    if (!answer.ok) throw new Error(answer.statusText);
+    if (hand().dataset.seen !== seen) return; // The part was replaced meanwhile.
+    if (answer.status === 204) current(Number(answer.headers.get("Now-Ms")));
+    else htmx.trigger(document.getElementById("beat"), "news");
+  } catch {
+    look(badge(), "stale");
+  } finally {
+    asking = false;
+    plan(Math.max(EVERY_MS, SLOWER * (performance.now() - began)));
+  }
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? look(badge(), "paused") : ask()));
+document.addEventListener("live:go", ask);
+
+// The badge says whether the page shows the review as it is; a page that does not sends nothing.
+function current(at) {
+  if (!badge() || paused()) return;
+  const moved = "moved" in hand().dataset;
+  heard(at);
+  badge().dataset.at = at;
+  if (!hand().dataset.news) look(badge(), "ended", "Closed");
+  else if (moved) look(badge(), "stale", "Out of date");
+  else look(badge(), "live");
+  shut(moved);
+}
+
+function shut(moved) {
+  for (const part of form()?.querySelectorAll("fieldset.verbs, button[type=submit]") ?? []) {
+    if (moved ? part.disabled : !("shut" in part.dataset)) continue;
+    part.disabled = moved;
+    if (moved) part.dataset.shut = "";
+    else delete part.dataset.shut;
+  }
+}
+
+function told() {
+  if (!hand()) return;
+  current(Number(hand().dataset.at));
+  plan(EVERY_MS);
+  // Without a form or a kept text nothing of the reader's is lost, and the page shows what became of the review.
+  if ("moved" in hand().dataset && !form() && !document.getElementById("kept")) {
+    htmx.ajax("GET", location.pathname, { source: "#review", target: "#review", swap: "outerHTML" });
+  }
+}
+
+document.addEventListener("htmx:after:swap", ({ detail }) => ["hand", "review"].includes(detail.ctx?.target?.id) && told());
 told();
+// The first heartbeat says soon that this person has opened the review; it waits for who is at work in the part that it replaces.
+setTimeout(() => {
+  const beat = document.getElementById("beat");
+  if (beat && !hand().contains(document.activeElement)) htmx.trigger(beat, "news");
+}, 2000);
 for (const event of ["htmx:error", "htmx:response:error"]) {
-  document.addEventListener(event, ({ detail }) => detail.ctx?.sourceElement?.id === "beat" && look(document.getElementById("live"), "stale"));
+  document.addEventListener(event, ({ detail }) => detail.ctx?.sourceElement?.id === "beat" && look(badge(), "stale"));
 }

@@ -143,6 +143,6 @@ function press(row) {
 function submit(event) {
   const form = event.target.form;
   const buttons = form?.querySelectorAll("button[type=submit]:not([formaction])") ?? [];
-  if (form?.method !== "post" || buttons.length !== 1) return false;
+  if (form?.method !== "post" || buttons.length !== 1 || buttons[0].disabled) return false;
   form.requestSubmit(buttons[0]);
 }

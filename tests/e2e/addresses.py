@@ -26,6 +26,7 @@ NO_PAGE = {
     "review-release": "a POST",
     "review-reassign": "a POST",
     "review-beat": "a POST",
+    "review-news": "an empty answer",
     "review-close": "a POST",
     "decision-undo": "a POST",
     "decision-continue": "a POST",

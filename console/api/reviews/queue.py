@@ -56,6 +56,7 @@ class CountsOut(ResponseShape):
 
     waiting: CountOut = Field(description="Reviews that the caller may decide and no other person has claimed.")
     mine: CountOut = Field(description="Reviews that the caller has claimed.")
+    yours: CountOut = Field(description="Open reviews that the caller may answer, claimed or not.")
     unclaimed: CountOut = Field(description="Unclaimed reviews that the caller may decide.")
     second: CountOut = Field(description="Reviews that one person agreed to and that need a second one.")
     open: CountOut = Field(description="All that wait for a person.")

@@ -18,7 +18,7 @@ from fabric.selectors.reviews.eligibility import build_review_rules
 from fabric.selectors.reviews.queue import ClosureView, QueueFilter, QueueRow
 
 Item = Annotated[str, Path(description="The review's id.", example="4f1c9a2be07d3358")]
-TabName = Literal["mine", "unclaimed", "second", "open", "follow_ups", "decided"]
+TabName = Literal["yours", "mine", "unclaimed", "second", "open", "follow_ups", "decided"]
 
 
 class Narrowed(RequestShape):
@@ -78,7 +78,9 @@ class AssignmentOut(ResponseShape):
     assigned_by: str = Field(
         description="Person who assigned it to the holder; empty: the holder claimed it.", examples=[""]
     )
-    taken_from: str = Field(description="Earlier holder whose assignment expired; empty: none.", examples=[""])
+    taken_from: str = Field(
+        description="Earlier holder whose assignment expired, or whose answer released it; empty: none.", examples=[""]
+    )
 
 
 class ClosureOut(ResponseShape):

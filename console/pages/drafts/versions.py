@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from console.editor.unsaved_changes import NUMBER_MAX
 from console.forms.values.diff import text_diff
 from console.pages.drafts.change import build_change
+from console.pages.drafts.first_version import build_first_version
 from console.pages.drafts.views import installation_for
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
@@ -180,10 +181,13 @@ def change_page(
     """Return the page of a change. ``said``: why the requested act was refused."""
     seen = check_text(found.text, installation_for(actor, found.name), name=found.name)
     spec = seen.spec
+    change = build_change(actor, found.name, spec, found.text, sound=not seen.errors) if spec else None
+    new = spec is not None and change is not None and change.against is None
     shown = {
         "one": found,
         "checked": seen,
-        "change": build_change(actor, found.name, spec, found.text, sound=not seen.errors) if spec else None,
+        "change": change,
+        "first": build_first_version(actor, spec, found.author) if spec is not None and new else None,
         "mine": found.author == actor.name,
         "why_not": why_not_agree(actor, found),
         "told": [NotificationRow(one) for one in notifications_of_change(actor, found.id)],

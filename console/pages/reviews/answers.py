@@ -16,8 +16,8 @@ from django.views.decorators.http import require_POST, require_safe
 from console.forms.common import DecisionForm
 from console.forms.values.diff import diff_of
 from console.forms.values.form import PRESS
-from console.pages.reviews.assignments import read_lease
-from console.pages.reviews.page import ADVANCE, show_review
+from console.pages.reviews.following import read_lease
+from console.pages.reviews.page import ADVANCE, advance_choice, show_review
 from console.pages.reviews.parts.follow_up import FORK, FollowUpForm
 from console.pages.reviews.parts.queue import build_side_queue
 from console.site.access.actors import find_actor
@@ -196,7 +196,8 @@ def onward(request: HttpRequest, actor: Actor, item: ReviewView, said: str, *, d
     answer = HttpResponse(headers={"HX-Redirect": address}) if scripted else redirect(address)
     if decided:
         # A cookie and no row: a page that is asked for writes nothing.
-        answer.set_cookie(ADVANCE, "1" if advance else "0", max_age=31_536_000, httponly=True, samesite="Lax")
+        choice = advance_choice(actor, advance=advance)
+        answer.set_cookie(ADVANCE, choice, max_age=31_536_000, httponly=True, samesite="Lax")
     return answer
 
 

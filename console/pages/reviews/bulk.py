@@ -18,6 +18,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.selectors.database_time import store_now
 from fabric.selectors.errors import Refused
 from fabric.selectors.reviews.answers import answers_waiting, takes_none
+from fabric.selectors.reviews.assignments import opened_by
 from fabric.selectors.reviews.lookup import list_named_reviews
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.reviews.subjects import AskedAbout, find_review_subject
@@ -32,6 +33,8 @@ class ShownReview:
     about: AskedAbout
     changed: bool
     """True if the content changed since the review was picked."""
+    opened: bool
+    """True if this person has opened the review's page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,12 @@ def together(request: HttpRequest) -> HttpResponse:
     closed = {one.review.id for one in left_out}
     waiting = [item for item in items if item.id not in closed]
     problem = bulk_problem(waiting, left_out)
+    opened = opened_by(actor, [item.id for item in waiting])
     known = {
-        "items": [ShownReview(item, find_review_subject(item), item.digest != digests[item.id]) for item in waiting],
+        "items": [
+            ShownReview(item, find_review_subject(item), item.digest != digests[item.id], item.id in opened)
+            for item in waiting
+        ],
         "left_out": left_out,
         "first": waiting[0] if waiting else None,
         "problem": sentence(problem) if problem else "",

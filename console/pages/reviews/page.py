@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,12 +12,13 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from console.forms.values.diff import Diff, diff_of
-from console.pages.reviews.assignments import build_hand
+from console.pages.reviews.following import build_hand, follow_review
 from console.pages.reviews.parts.consequences import Consequence, consequences, if_rejected
 from console.pages.reviews.parts.due_line import DueLine, due_line
 from console.pages.reviews.parts.follow_up import Closing, FollowUpForm, build_closing
 from console.pages.reviews.parts.queue import QueueBeside, Urgency, build_side_queue, urgency
 from console.pages.runs.page import RunPage
+from console.templatetags.titles import review_title
 from console.words.notifications import NotificationRow
 from console.words.reviews import ReviewCard, edited_word, find_initial
 from fabric.core.people.actor import Actor, may
@@ -29,13 +31,19 @@ from fabric.selectors.reviews.assignments import find_assignment, list_viewers
 from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
 from fabric.selectors.reviews.history import ReviewEvent, review_history
 from fabric.selectors.reviews.lookup import edit_problem, people_asked
+from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need
 from fabric.selectors.reviews.queue import ClosureView, find_closure, mask_closure
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.services.notifications.delivery import may_resend
 from fabric.services.rights import is_fresh
 
 ADVANCE = "review_advance"
-"""Cookie that makes the next review open after an answer: ``1`` or ``0``."""
+"""Cookie that makes the next review open after an answer, for one person: their choice, and whose it is."""
+
+
+def advance_choice(actor: Actor, *, advance: bool) -> str:
+    """Return a person's choice as the cookie has it. The name is digested: a cookie takes few characters."""
+    return f"{int(advance)}.{sha256(actor.name.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +94,16 @@ class ItemPage:
     """True if the next review opens after an answer."""
     closing: Closing | None
     """Ways to close an open follow-up; None for a review or a closed follow-up."""
+    need: CapNeed | None
+    """Spent cap that an approval has to raise; None: it has to raise none."""
+    titled: bool
+    """True if the title says something else than the engine's reason."""
     may_reveal: bool
     """True if this person may see withheld content."""
     told: list[NotificationRow]
     """Notifications about the review outside the console, and their results."""
     may_resend: bool
     """True if this person may send a notification again."""
-    looks_ms: int
-    """Milliseconds until the page checks that the run has received the answer; 0 if no answer waits for a clock."""
 
 
 def build_page(
@@ -125,25 +135,16 @@ def build_page(
         claims=list_claims(item),
         waits=waits,
         closure=closure,
-        advance=request.COOKIES.get(ADVANCE) == "1",
+        advance=request.COOKIES.get(ADVANCE) == advance_choice(actor, advance=True),
         closing=build_closing(actor, item, known, closing) if item.follow_up and waits else None,
         told=[NotificationRow(one) for one in list_notifications(actor, item.run_id, item.id)],
         may_resend=may_resend(actor),
+        need=find_cap_need(item),
+        titled=review_title(item).lower() != item.reason.lower(),
         may_reveal=actor.may(Right.REVEAL),
-        looks_ms=_looks_ms(card, now),
         **_written_context(card, look=look),
-        **_allowed_acts(actor, item, now, waits=waits),
+        **_allowed_acts(actor, card, waits=waits),
     )
-
-
-LOOKS_MS = 1_000
-"""Shortest time between two checks, and delay of a check after an answer's time, in milliseconds."""
-
-
-def _looks_ms(card: ReviewCard, now: int) -> int:
-    if card.waiting is None or card.review.held:
-        return 0
-    return LOOKS_MS + max(0, card.waiting.takes_at - now) // 1_000
 
 
 def _written_context(card: ReviewCard, *, look: bool) -> dict[str, Any]:
@@ -163,13 +164,14 @@ def _written_context(card: ReviewCard, *, look: bool) -> dict[str, Any]:
     }
 
 
-def _allowed_acts(actor: Actor, item: ReviewView, now: int, *, waits: bool) -> dict[str, Any]:
+def _allowed_acts(actor: Actor, card: ReviewCard, *, waits: bool) -> dict[str, Any]:
     """Return the acts that this person may take, and what each requires."""
+    item = card.review
     held, high_stakes = find_assignment(actor, item.id), item.tier == Tier.HIGH_STAKES
     mine = held is not None and held.is_of(actor.name)
-    hand = build_hand(actor, item, held, list_viewers(actor, item.id))
+    found = follow_review(actor, item, held, card.sent)
     return {
-        "hand": hand,
+        "hand": build_hand(actor, found, list_viewers(actor, item.id)),
         "people": people_asked(actor, item) if waits and (mine or may(actor, Right.OPERATE, item.fabric_name)) else (),
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,16 @@ from console.pages.reviews.assignments import QUEUE, TABS
 from console.pages.reviews.parts.queue import URGENCIES, Urgency, find_group
 from console.site.access.actors import find_actor
 from console.templatetags.figures import COUNT_MAX, capped_count
-from console.templatetags.marks import ITEMS
+from console.templatetags.marks import ITEMS, spell_name
 from console.words.reviews import SAID
 from fabric.core.people.actor import Actor
 from fabric.core.values.taxonomy import Tier
 from fabric.selectors.database_time import TookTooLong
+from fabric.selectors.drafts.change_requests import changes_to_approve
 from fabric.selectors.list_file import read_place
+from fabric.selectors.overview.waiting import waiting_count
 from fabric.selectors.reviews.decisions.history import DAY_US, DecisionsSince, decided_since
+from fabric.selectors.reviews.eligibility import who_is_asked
 from fabric.selectors.reviews.lookup import list_named_reviews
 from fabric.selectors.reviews.queue import (
     COUNTED,
@@ -35,7 +39,6 @@ from fabric.selectors.reviews.queue import (
     queue_counts,
     queue_page,
     queue_rows,
-    reviews_waiting_count,
 )
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.runs.query.list_pages import fabric_ids
@@ -44,8 +47,10 @@ NEWS_MAX = 100
 """Number of rows of an open page that ``news`` updates at once."""
 ID_CHARS_MAX = 64
 ANSWERED = "answered"
-HUMAN = frozenset({Tab.MINE, Tab.SECOND, Tab.OPEN})
-"""Tabs whose count has the colour of work that waits for people."""
+HUMAN = frozenset({Tab.YOURS, Tab.MINE})
+"""Tabs whose count has the colour of work that waits for the viewer."""
+PICKED = frozenset({Tab.YOURS, Tab.OPEN, Tab.MINE, Tab.UNCLAIMED})
+"""Tabs of which several reviews are answered together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,25 @@ class ReviewRow:
         return found if found and found.tone else None
 
     @property
+    def like(self) -> str:
+        """Return the same word for reviews that one answer can decide."""
+        return f"{self.review.fabric_name} {self.review.item} {self.review.stage}"
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """Return the cause that failures share; empty if the review is about no failure, or its cause is unknown."""
+        item, cause = self.review, str(self.review.content.get("cause") or "")
+        return (self.like, item.failure_type, cause) if item.item == "failure" and cause and item.open else ()
+
+    @property
     def kind(self) -> str:
         """Return the review's kind in words."""
         return ITEMS.get(self.review.item, self.review.item)
+
+    @property
+    def asked(self) -> str:
+        """Return the roles and people who may answer."""
+        return who_is_asked(self.review)
 
     @property
     def high_stakes(self) -> bool:
@@ -99,6 +120,34 @@ class ReviewRow:
     def took(self) -> int | None:
         """Return the microseconds from opening to the answer."""
         return None if self.review.decided_at is None else self.review.decided_at - self.review.opened_at
+
+
+@dataclass(frozen=True, slots=True)
+class RowBundle:
+    """Rows of the list in order; those of one cause are folded below the first."""
+
+    rows: list[ReviewRow]
+    folded: list[ReviewRow]
+
+    @property
+    def cause(self) -> str:
+        """Return the cause of the folded ones in words."""
+        return spell_name(self.rows[-1].cause[-1])
+
+    @property
+    def fabric(self) -> str:
+        """Return the fabric of the folded ones."""
+        return self.rows[-1].review.fabric_name
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of one urgency."""
+
+    title: str
+    """Empty: the list has no groups."""
+    count: int
+    bundles: list[RowBundle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +174,15 @@ def reviews(request: HttpRequest) -> HttpResponse:
         return {
             "tabs": [_link(asked, one, counts) for one in TABS],
             "rows": rows,
-            "groups": list(_group_rows(rows)) if tab not in (Tab.DECIDED, Tab.FOLLOW_UPS) else [("", rows)],
+            "groups": _group_rows(rows) if tab not in (Tab.DECIDED, Tab.FOLLOW_UPS) else [_group("", rows)],
             "down": page.next,
             "today": _today(actor, now),
-            "picks": tab in (Tab.OPEN, Tab.MINE, Tab.UNCLAIMED) and any(not row.high_stakes for row in rows),
+            "picks": tab in PICKED and any(not row.high_stakes for row in rows),
             "last": _last_decided(actor) if not rows and wanted.empty else None,
             "can_claim": can_claim_next(actor, wanted),
+            "changes": changes_to_approve(actor) if tab is Tab.YOURS and wanted.empty and not after else (),
+            "others": counts[Tab.OPEN],
+            "follow_ups": counts[Tab.FOLLOW_UPS],
             "news": asked.address("reviews-news", after=after),
             "live": True,
         }
@@ -160,7 +212,7 @@ def news(request: HttpRequest) -> HttpResponse:
     seen = _parse_seen(request.GET.get("seen", ""))
     try:
         page = queue_page(actor, tab, wanted, limit=ROWS, after=request.GET.get("after", ""))
-        waits = reviews_waiting_count(actor, COUNT_MAX + 1)
+        waits = waiting_count(actor, COUNT_MAX + 1)
     except TookTooLong:
         return HttpResponse("The database is slow.", status=503, content_type="text/plain; charset=utf-8")
     upto = _find_place(request.GET.get("down", ""), tab)
@@ -173,6 +225,7 @@ def news(request: HttpRequest) -> HttpResponse:
         "waits": capped_count(waits),
         "rows": [row for row in rows if row.review.id in seen and seen[row.review.id] != row.state_word],
         "picks": False,
+        "me": actor.name,
         "now_ms": now // 1_000,
     }
     return render(request, "reviews/news.html", shown)
@@ -199,12 +252,31 @@ def _row(one: QueueRow, now: int) -> ReviewRow:
     return ReviewRow(one, "onward" if waits and item.onward and group != "overdue" else group)
 
 
-def _group_rows(rows: Sequence[ReviewRow]) -> Iterable[tuple[str, list[ReviewRow]]]:
-    """Yield the rows of a page by their urgency."""
-    for name, one in URGENCIES.items():
-        found = [row for row in rows if row.group == name]
-        if found:
-            yield one.word, found
+def _group_rows(rows: Sequence[ReviewRow]) -> list[RowGroup]:
+    """Return the rows of a page by their urgency."""
+    found = ((one.word, [row for row in rows if row.group == name]) for name, one in URGENCIES.items())
+    return [_group(title, some) for title, some in found if some]
+
+
+FOLDED_FROM = 4
+"""Number of failures with one cause from which on all but the first are folded."""
+
+
+def _group(title: str, rows: Sequence[ReviewRow]) -> RowGroup:
+    """Return rows as one group. Many of one cause stand at the place of their first."""
+    causes = Counter(row.cause for row in rows if row.cause)
+    folds = {cause for cause, count in causes.items() if count >= FOLDED_FROM}
+    bundles: list[RowBundle] = []
+    for row in rows:
+        if row.cause not in folds:
+            if not bundles or bundles[-1].folded:
+                bundles.append(RowBundle([], []))
+            bundles[-1].rows.append(row)
+            continue
+        first, *rest = (one for one in rows if one.cause == row.cause)
+        if row is first:
+            bundles.append(RowBundle([row], rest))
+    return RowGroup(title, len(rows), bundles)
 
 
 def _link(asked: ListRequest[QueueFilter], one: Tab, counts: Any) -> TabLink:

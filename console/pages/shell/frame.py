@@ -31,12 +31,11 @@ from console.site.sentences import sentence
 from console.templatetags.figures import COUNT_MAX, capped_count
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right, holders
-from fabric.selectors.drafts.change_requests import changes_to_approve_count
 from fabric.selectors.errors import Refused
 from fabric.selectors.models.breakers import breakers_open_count
 from fabric.selectors.overview import frame_counts as standing
 from fabric.selectors.overview.search import GROUP_MAX, SEARCHED_RUNS, SearchResults, search
-from fabric.selectors.reviews.queue import reviews_waiting_count
+from fabric.selectors.overview.waiting import waiting_count
 from simulator.drills.selectors.drills import drills_open_count
 from simulator.drills.services.drill_stop import Frame as Drills
 from simulator.drills.services.drill_stop import drills_frame
@@ -68,7 +67,7 @@ NAV: tuple[NavigationPlace, ...] = (
         "Reviews",
         "review",
         ("reviews", "review", "decide", "decision"),
-        reviews_waiting_count,
+        waiting_count,
         "human",
         "for you to decide",
     ),
@@ -81,15 +80,7 @@ NAV: tuple[NavigationPlace, ...] = (
         "",
         "waiting or running",
     ),
-    NavigationPlace(
-        "fabrics",
-        "Fabrics",
-        "fabric",
-        ("fabrics", "fabric"),
-        changes_to_approve_count,
-        "human",
-        "for you to approve",
-    ),
+    NavigationPlace("fabrics", "Fabrics", "fabric", ("fabrics", "fabric")),
     NavigationPlace(
         "breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"
     ),
@@ -171,7 +162,7 @@ class Frame:
 
     @property
     def waits(self) -> str:
-        """Return the number of reviews that wait for the viewer, as the navigation shows it; empty for none."""
+        """Return the number of reviews and changes that wait for the viewer; empty for none."""
         return next((link.count for link in self.links if link.place.route == "reviews"), "")
 
     @property

@@ -90,6 +90,7 @@ ROUTES: Mapping[str, Policy] = {
     "review-release": Policy.SIGNED_IN,
     "review-reassign": Policy.SIGNED_IN,
     "review-beat": Policy.SIGNED_IN,
+    "review-news": Policy.SIGNED_IN,
     "review-close": Policy.SIGNED_IN,
     "decide": Policy.SIGNED_IN,
     "decision-undo": Policy.SIGNED_IN,

@@ -84,6 +84,7 @@ _LOOKS = (
     "protections",
     "readyz",
     "review",
+    "review-news",
     "reviews",
     "reviews-history",
     "reviews-news",

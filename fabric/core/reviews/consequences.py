@@ -47,10 +47,15 @@ def _replans(work: Work, stage: Stage) -> int | None:
 def resumes(work: Work, stage: Stage | End, of: Stage) -> str:
     """Return where the run goes on, with its remaining means: ``resumes at validate, $0.31 and 1 replan left``."""
     has = left_means(work, of)
-    money, replans = dollars(has["usd_micros"]), has["replans"]
+    money, replans = left_words(has["usd_micros"]), has["replans"]
     counted = "" if replans is None else f" and {replans or 'no'} replan{'' if replans == 1 else 's'}"
     where = f"resumes at {stage}" if isinstance(stage, Stage) else "the run is complete with it"
     return f"{where}, {money}{counted} left"
+
+
+def left_words(usd_micros: int) -> str:
+    """Return the money that a run has left. A run may have spent more than its cap: an endpoint bills what it wants."""
+    return dollars(usd_micros) if usd_micros >= 0 else "no money"
 
 
 def dollars(usd_micros: int) -> str:

@@ -16,6 +16,7 @@ from fabric.core.people.actor import Actor, may
 from fabric.core.people.roles import Right, holders
 from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import LIVE_STATES
+from fabric.core.values.units import US
 from fabric.models import ChangeRequest, Fabric, Revision, Run
 from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import list_names
@@ -113,16 +114,20 @@ class ChangeToApprove:
     name: str
     """Name of the fabric."""
     author: str
+    opened_at: int
+    """Microseconds since the epoch, UTC."""
 
 
 def changes_to_approve(actor: Actor) -> list[ChangeToApprove]:
     """Return the changes that wait for this actor's approval, the newest first. One statement."""
     rows = _rows(actor.workspace_id).filter(build_reach_condition(actor, ChangeRequest), state=ChangeState.OPEN)
     rows = rows.filter(Q(base_id=F("now_id")) | Q(base_id__isnull=True, now_id__isnull=True))
-    found = rows.order_by("-opened_at", "id").values_list("id", "name", "author", "caused_by")[:REQUESTS_MAX]
+    found = rows.order_by("-opened_at", "id").values_list("id", "name", "author", "caused_by", "opened_at")[
+        :REQUESTS_MAX
+    ]
     return [
-        ChangeToApprove(change_id, name, author)
-        for change_id, name, author, caused_by in found
+        ChangeToApprove(change_id, name, author, int(opened_at.timestamp() * US))
+        for change_id, name, author, caused_by, opened_at in found
         if not _why_not(actor, name, author, list_names(caused_by))
     ]
 

@@ -296,6 +296,11 @@ class QueueSummary:
         """Return the number of all of them."""
         return self.overdue + self.within_hour + self.later
 
+    @property
+    def more(self) -> int:
+        """Return the number of reviews that are counted but not named."""
+        return self.open - len(self.following)
+
 
 def review_queue(actor: Actor, now: int) -> QueueSummary:
     """Return the open reviews by due time, and the median time of people's recent decisions."""

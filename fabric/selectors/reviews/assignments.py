@@ -16,6 +16,8 @@ from fabric.selectors.database_time import StoreNow
 VIEWER_S = 150
 """Seconds after a page's last heartbeat in which it counts as open: two of them may be lost."""
 VIEWERS_MAX = 20
+OPENED_S = 86_400
+"""Seconds for which it is known that a person opened a review's page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class AssignmentView:
     assigned_by: str = ""
     """Person who handed it to the holder; empty: the holder claimed it."""
     taken_from: str = ""
-    """Earlier holder whose lease lapsed; empty: there was none."""
+    """Earlier holder whose lease lapsed, or whose answer released it; empty: there was none."""
     read_at: int
     """Time of this view."""
 
@@ -85,3 +87,9 @@ def list_viewers(actor: Actor, review_id: str) -> tuple[str, ...]:
     rows = ReviewViewer.objects.filter(workspace_id=actor.workspace_id, review=clean_text(review_id)[0])
     seen = rows.filter(seen_at__gt=StoreNow() - VIEWER_S * US).exclude(name=actor.name)
     return tuple(seen.order_by("name").values_list("name", flat=True)[:VIEWERS_MAX])
+
+
+def opened_by(actor: Actor, review_ids: Collection[str]) -> frozenset[str]:
+    """Return those of the reviews whose page the actor opened in the last day, as far as its heartbeat came."""
+    rows = ReviewViewer.objects.filter(workspace_id=actor.workspace_id, review__in=list(review_ids), name=actor.name)
+    return frozenset(rows.values_list("review", flat=True))

@@ -70,6 +70,8 @@ TEXT_CHARS_MAX = 200
 class Tab(StrEnum):
     """Parts of the queue, in the order of their display."""
 
+    YOURS = "yours"
+    """The actor may answer them."""
     MINE = "mine"
     """Assigned to the actor."""
     UNCLAIMED = "unclaimed"
@@ -203,7 +205,7 @@ def _rows(actor: Actor, reviews: Sequence[ReviewView]) -> tuple[QueueRow, ...]:
 
 # -- counts ----------------------------------------------------------------------------------------------------------
 
-COUNTED = (Tab.MINE, Tab.UNCLAIMED, Tab.SECOND, Tab.OPEN, Tab.FOLLOW_UPS)
+COUNTED = (Tab.YOURS, Tab.MINE, Tab.UNCLAIMED, Tab.SECOND, Tab.OPEN, Tab.FOLLOW_UPS)
 """Counted tabs. Decided reviews are not counted: their number grows without end."""
 
 
@@ -264,6 +266,10 @@ def _mine(actor: Actor) -> Q:
     return Q(_match_assigned(of=actor.name)) & (OPEN | (Q(item=FOLLOW_UP) & ~Q(dealt_with)))
 
 
+def _yours(actor: Actor) -> Q:
+    return OPEN & asks(actor)
+
+
 def _match_unclaimed(actor: Actor) -> Q:
     return OPEN & asks(actor) & ~Q(_match_assigned())
 
@@ -285,6 +291,7 @@ def _decided_condition(actor: Actor) -> Q:
 
 
 _TABS: Mapping[Tab, Callable[[Actor], Q]] = {
+    Tab.YOURS: _yours,
     Tab.MINE: _mine,
     Tab.UNCLAIMED: _match_unclaimed,
     Tab.SECOND: _second,

@@ -25,6 +25,7 @@ from fabric.selectors.reviews.assignments import find_assignment
 from fabric.selectors.reviews.eligibility import why_not
 from fabric.selectors.reviews.history import DIGEST_CHARS_MIN, not_its_digest
 from fabric.selectors.reviews.lookup import edit_problem
+from fabric.selectors.reviews.needed_caps import find_cap_need
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.workspaces.policies import standing_policy
 from fabric.services.actors import find_people
@@ -245,11 +246,16 @@ def _caps_fit(item: ReviewView, decision: DecisionMade) -> None:
 
 
 def _cap_named(item: ReviewView, decision: DecisionMade) -> None:
-    """Raise Refused for an approval of a spent budget without a higher cap."""
+    """Raise Refused for an approval of a spent budget whose new cap is missing or too low."""
     needs = item.given.get("needs_cap")
-    if needs and (missing := unnamed_cap(needs, decision)):
-        money = (needs["scope"], needs["unit"]) == (RUN, "usd_micros")
-        raise Refused(missing, code="invalid", field="cap_usd_micros" if money else "caps")
+    money = needs is not None and (needs["scope"], needs["unit"]) == (RUN, "usd_micros")
+    wrong = unnamed_cap(needs, decision)
+    if not wrong and decision.verb == "approve" and (need := find_cap_need(item)) is not None:
+        named = {one.key: one.cap for one in decision.caps}
+        cap = decision.cap_usd_micros if need.of_money else named.get(need.key)
+        wrong = "" if cap is None else need.problem(cap)
+    if wrong:
+        raise Refused(wrong, code="invalid", field="cap_usd_micros" if money else "caps")
 
 
 def _model_problem(item: ReviewView, verb: str, model: str) -> str:

@@ -23,7 +23,7 @@ from fabric.core.values.words import clock
 from fabric.models import Review, ReviewAssignment, ReviewViewer
 from fabric.selectors.database_time import StoreNow, store_now_sql
 from fabric.selectors.reviews.answers import is_over, takes_none_now
-from fabric.selectors.reviews.assignments import VIEWER_S, AssignmentView, find_assignment, list_viewers
+from fabric.selectors.reviews.assignments import OPENED_S, AssignmentView, find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import build_review_rules, may_answer, who_is_asked
 from fabric.selectors.reviews.lookup import get_review, person_named
 from fabric.selectors.reviews.queue import ANY, QueueFilter, find_closure, next_for
@@ -119,9 +119,20 @@ def review_release(*, actor: Actor, review_id: str, lease: int) -> bool:
 
 
 def assignment_release(*, actor: Actor, review_id: str) -> None:
-    """Release a review that the actor has answered, under any lease: a second person who is asked finds it free."""
+    """Release a review that the actor has answered, under any lease: a second person who is asked finds it free. The
+    row names the actor, so that ``assignment_restore`` can give it back.
+    """
     rows = ReviewAssignment.objects.filter(review=review_id, workspace_id=actor.workspace_id, holder=actor.name)
-    rows.update(**_LET_GO)
+    rows.update(**{**_LET_GO, "taken_from": actor.name})
+
+
+def assignment_restore(*, actor: Actor, review_id: str) -> None:
+    """Give a review back to the actor whose answer released it and was undone, unless another person has it."""
+    rows = ReviewAssignment.objects.filter(review=review_id, workspace_id=actor.workspace_id, holder="")
+    until = StoreNow() + LEASE_S * US
+    rows.filter(taken_from=actor.name).update(
+        **{**_LET_GO, "holder": actor.name, "claimed_at": StoreNow(), "lease_until": until}
+    )
 
 
 def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
@@ -262,14 +273,14 @@ def _own_assignment(actor: Actor, review_id: str, lease: int) -> QuerySet[Review
 
 
 def _record_viewer(actor: Actor, review_id: str) -> None:
-    """Record that the page is open, and remove all closed pages."""
+    """Record that the page is open, and remove pages that were closed long ago."""
     ReviewViewer.objects.bulk_create(
         [ReviewViewer(workspace_id=actor.workspace_id, review=review_id, name=actor.name, seen_at=StoreNow())],
         update_conflicts=True,
         unique_fields=["review", "name"],
         update_fields=["seen_at"],
     )
-    gone = ReviewViewer.objects.filter(workspace_id=actor.workspace_id, seen_at__lt=StoreNow() - VIEWER_S * US)
+    gone = ReviewViewer.objects.filter(workspace_id=actor.workspace_id, seen_at__lt=StoreNow() - OPENED_S * US)
     gone.delete()
 
 

@@ -51,7 +51,7 @@ from fabric.services.reviews.answer_checks import (
     possible,
     read_message,
 )
-from fabric.services.reviews.assignments import assignment_release
+from fabric.services.reviews.assignments import assignment_release, assignment_restore
 from fabric.services.reviews.follow_ups import close_follow_up
 
 __all__ = [
@@ -219,7 +219,8 @@ def _put(store: JournalStore, actor: Actor, item: ReviewView, decision: Decision
 def undo_decision(
     *, store: JournalStore, nudge: Nudge, actor: Actor, review_id: str, answer_id: str = ""
 ) -> DecisionUndone:
-    """Take back an answer that its run has not taken yet; the review is open again. Its author may, also repeatedly.
+    """Take back an answer that its run has not taken yet; the review is open again. It is the author's
+    again if they had claimed it. Its author may, also repeatedly.
 
     ``answer_id``: the answer that the author saw; empty: the last one. Raises Refused: not_found, forbidden
     (another's answer), conflict (the run was faster, or there is nothing to take back), unavailable.
@@ -231,6 +232,7 @@ def undo_decision(
             fate = store.withdraw_input(item.run_id, sent.input_id, audit=act)
         nudge.wake(item.run_id)
         if fate is InputWithdrawn.GONE:
+            assignment_restore(actor=actor, review_id=item.id)
             return DecisionUndone(item.run_id, item.id, given.verb, given.message, recorded=True)
         item, sent, _ = _build_last(actor, review_id, sent.input_id)
     if sent.fate == "taken_back":

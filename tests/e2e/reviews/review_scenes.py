@@ -256,7 +256,8 @@ def taken_back(page: Page) -> None:
 
 
 def too_late(home: Installation, review: str, page: Page) -> None:
-    """A colleague answers while this reviewer still writes."""
+    """A colleague answers while this reviewer still writes, before the page has heard of it."""
+    page.route("**/news?**", lambda route: None)
     edited(page)
     page.locator("#message").fill("The assessor states 40 on page 3.")
     home.stored(
@@ -306,7 +307,7 @@ def narrowed(page: Page) -> None:
 
 
 def together(page: Page) -> None:
-    for box in page.locator("tr:has-text('Payer wants to call') input[type=checkbox]:not(:disabled)").all()[:2]:
+    for box in page.locator("tr:has-text('Pay (') input[type=checkbox]:not(:disabled)").all()[:2]:
         box.check()
     page.get_by_role("button", name="Decide the selected ones").click()
     page.locator("label:has(#v-reject)").click()

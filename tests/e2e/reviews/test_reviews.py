@@ -112,6 +112,7 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(visit, installat
 def test_who_is_second_keeps_what_they_wrote(visit, installation, review):
     slow, fast = visit(f"/reviews/{review}"), visit(NOWHERE, of=visit(NOWHERE)).page
     page = slow.page
+    page.route("**/news?**", lambda route: None)  # The page has not heard yet.
     page.locator("label[data-press=verb-edit]").click()
     page.locator('[id="f.to"]').fill("Ben")
     page.locator("#message").fill("To the right one.")
@@ -155,6 +156,33 @@ def test_the_next_one_comes_up_and_the_last_answer_can_still_be_taken_back(visit
     page.wait_for_url(f"**/reviews/{review}")
     page.get_by_text("You withdrew your answer.").wait_for()
     assert answers(installation, other) == []
+
+
+def test_all_of_one_kind_are_selected_by_one_press_and_shown_before_they_are_decided(visit, installation, review):
+    waiting(visit(NOWHERE).page, installation, "paying")
+    visitor = visit("/reviews")
+    page = visitor.page
+    bar, alike = page.locator("#bulk"), page.locator(".c-pick input[data-like^=paying]")
+    many = alike.count()
+    assert many > 1
+    alike.first.check()
+    bar.get_by_text("1 selected").wait_for()
+    frame, seen = bar.bounding_box(), page.viewport_size
+    assert frame["y"] + frame["height"] <= seen["height"], "the bar stays in sight"
+    bar.get_by_role("button", name=f"Select the {many} like this one").click()
+    bar.get_by_text(f"{many} selected").wait_for()
+    bar.get_by_role("button", name="Clear").click()
+    assert page.locator(".c-pick :checked").count() == 0
+    alike.first.check()
+    bar.get_by_role("button", name="like this one").click()
+    bar.get_by_role("button", name="Decide the selected").click()
+    page.get_by_role("heading", name=f"Decide {many} reviews together?").wait_for()
+    assert page.get_by_text("Never opened by you").count() > 0
+    call = page.locator(".together .boxed").first
+    low = call.bounding_box()["height"]
+    page.locator(".together .peek summary").first.click()
+    assert call.bounding_box()["height"] > low
+    assert visitor.complaints == []
 
 
 def test_without_a_script(visit, installation, review):

@@ -200,6 +200,48 @@ def test_a_review_is_in_one_hand_at_a_time(people, installation):
     assert (code, "answered by ben" in said) == (2, True), said
 
 
+HEARS_MS = 2_000
+"""Milliseconds in which an open page hears what another person did."""
+
+
+def test_an_open_page_hears_what_another_person_does(people, installation):
+    owner, ana, ben = people
+    review = waiting(owner, installation, "paying")
+    for page in (ana, ben):
+        page.goto(f"/reviews/{review}")
+        page.locator("#live[data-live=live]").wait_for()
+    ben.locator("label[data-press=verb-approve]").click()
+    ben.locator("#message").fill("As agreed.")
+    ana.locator("#hand [data-press=claim]").click()
+    ben.locator("#hand", has_text="Claimed by ana").wait_for(timeout=HEARS_MS)
+    submit = ben.locator("#decision .act button.primary")
+    assert submit.is_enabled()
+    ana.locator("#hand").get_by_role("button", name="Release").click()
+    answered(ana, "approve", "")
+    ben.locator("#moved", has_text="Ana approved this").wait_for(timeout=HEARS_MS)
+    ben.locator("#live", has_text="Out of date").wait_for()
+    assert submit.is_disabled()
+    assert ben.locator("#v-approve").is_disabled()
+    ben.locator("#message").press("Control+Enter")
+    assert ben.locator("#message").input_value() == "As agreed.", "nothing is lost, and nothing was sent"
+    ana.get_by_role("button", name="Undo").click()
+    ben.locator("#hand", has_text="and undid it").wait_for(timeout=HEARS_MS)
+    ben.locator("#live[data-live=live]").wait_for()
+    assert submit.is_enabled()
+    ana.get_by_text("You withdrew your answer.").wait_for()
+    answered(ana, "reject", "Not this month.")
+    ben.locator("#moved", has_text="Ana rejected this").wait_for(timeout=HEARS_MS)
+    # Who has no form sees the page itself change.
+    owner.goto(f"/reviews/{review}")
+    owner.locator("#waiting").wait_for()
+    ana.get_by_role("button", name="Continue now").click()
+    ana.locator("#decided-by").wait_for()
+    owner.locator("#decided-by").wait_for(timeout=HEARS_MS)
+    owner.locator("#live", has_text="Closed").wait_for()
+    ben.locator("#moved", has_text="Ana rejected this").wait_for()
+    assert submit.is_disabled()
+
+
 def test_a_run_goes_on_with_what_a_person_wrote(people, installation):
     owner, ana, _ = people
     review = waiting(owner, installation, "failing")

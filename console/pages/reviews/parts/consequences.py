@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -46,6 +47,8 @@ ORDER = tuple(WORDS)
 ENDS = frozenset({"failure", "post_stage", "child"})
 """Kinds of reviews whose rejection ends the run."""
 CALLS = "pre_action"
+OVER = re.compile(r"-\$[\d.,]*\d")
+"""Money below nothing in a review's own words: earlier versions wrote it."""
 RESUMES = ": resumes at "
 """Text in a review's own words before the place where its run goes on."""
 
@@ -77,7 +80,7 @@ def consequences(item: ReviewView, known: ReviewEvidence, second: str = "", no_e
 
 def _consequence(item: ReviewView, known: ReviewEvidence, verb: str, second: str) -> Consequence:
     icon, key, otherwise = WORDS.get(verb, ("decide", "", ""))
-    says = str(item.content.get(verb) or otherwise)
+    says = OVER.sub("no money", str(item.content.get(verb) or otherwise))
     steps = [_describe_hold(item)]
     if verb == "edit":
         steps.append(_describe_gates(item))

@@ -78,7 +78,7 @@ def group(kind: AttentionKind, count: int = 1, *, capped: bool = False) -> Atten
 
 
 def waits(reviews: int, changes: int = 0, *, more: bool = False) -> WaitingForPerson:
-    one = ChangeToApprove("1", "f", "ann")
+    one = ChangeToApprove("1", "f", "ann", 0)
     return WaitingForPerson(ReviewCount(reviews, more), (one,) * changes)
 
 

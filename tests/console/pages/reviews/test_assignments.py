@@ -116,15 +116,6 @@ def test_an_open_page_renews_its_lease_and_says_who_else_looks(browser, ana, dou
     assert ReviewAssignment.objects.get().lease_until > time.time_ns() // 1_000 + 60_000_000
 
 
-def test_an_open_page_hears_that_it_is_out_of_date(browser, doubt):
-    page = browser.get(f"/reviews/{doubt.id}").content.decode()
-    found = re.search(r'name="standing" value="([^"]+)"', page)
-    assert found
-    assert "Look at it" not in text_of(post(browser, doubt, "beat", standing=found[1]))
-    Review.objects.filter(id=doubt.id).update(decided_at=time.time_ns() // 1_000, verb="reject", decided_by="ana")
-    assert "ana decided this" in text_of(post(browser, doubt, "beat", standing=found[1]))
-
-
 def test_it_is_handed_on_to_who_is_asked(browser, ana, doubt):
     page = browser.get(f"/reviews/{doubt.id}").content.decode()
     assert "<option>ana</option>" in page
@@ -277,8 +268,8 @@ def test_what_is_not_alike_is_not_answered_together(browser, actor, doubt, payin
 
 def test_high_stakes_ones_cannot_be_picked(browser, doubt, costly):
     page = browser.get("/reviews").content.decode()
-    assert re.search(rf'value="{doubt.id}:{doubt.digest}" aria-label="[^"]*">', page)
-    assert re.search(rf'value="{costly.id}:{costly.digest}" aria-label="[^"]*" disabled', page)
+    assert re.search(rf'value="{doubt.id}:{doubt.digest}" data-like="[^"]*" aria-label="[^"]*">', page)
+    assert re.search(rf'value="{costly.id}:{costly.digest}" data-like="[^"]*" aria-label="[^"]*" disabled', page)
 
 
 # -- the list --------------------------------------------------------------------------------------------------------
@@ -301,8 +292,10 @@ def test_tabs_and_filters_say_what_is_shown(browser, actor, doubts, paying):
     none = browser.get("/reviews?fabric=paying&stage=validate")
     assert rows(none) == set()
     assert "No review matches all of this:" in text_of(none)
-    counts = re.findall(r">(Mine|Unclaimed|Open) <span[^>]*>(\d+)<", browser.get("/reviews").content.decode())
-    assert counts == [("Mine", "1"), ("Unclaimed", "2"), ("Open", "3")]
+    counts = re.findall(
+        r">(Claimed by you|Unclaimed|All open) <span[^>]*>(\d+)<", browser.get("/reviews").content.decode()
+    )
+    assert counts == [("Claimed by you", "1"), ("Unclaimed", "2"), ("All open", "3")]
 
 
 def test_what_was_decided_last_is_said_when_nothing_waits(browser, doubts):

@@ -382,19 +382,3 @@ def test_a_call_that_a_rule_asks_about_says_the_rule(browser, actor):
     assert re.search(r"rule args\.usd > 50", said)
     fabric = text_of(browser.get("/fabrics/paying?tab=agents"))
     assert "needs a review when args.usd > 50" in fabric
-
-
-def looks_ms(browser, item):
-    """When the page looks for what became of an answer; None: it does not."""
-    found = re.search(r'hx-trigger="load delay:(\d+)ms"', browser.get(f"/reviews/{item.id}").content.decode())
-    return found and int(found[1])
-
-
-def test_with_an_answer_that_waits_it_looks_what_became_of_it_once_it_is_time(browser, doubt):
-    assert looks_ms(browser, doubt) is None
-    send(browser, doubt, "approve")
-    assert 1_000 < looks_ms(browser, doubt) <= 6_000
-    Inbox.objects.update(visible_at=0)
-    assert looks_ms(browser, doubt) == 1_000
-    Run.objects.filter(id=doubt.run_id).update(state="quarantined")
-    assert looks_ms(browser, doubt) is None

@@ -14,6 +14,7 @@ from fabric.management.run_follower import Following
 from fabric.models import Inbox, Review, Run
 from fabric.runtime.ports.journal import TAKEN_BACK
 from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.lookup import run_events
 from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.services.world import COSTLY, CROWDED, DOUBTFUL, ran
 from tests.people import member, signed_in
@@ -364,6 +365,19 @@ def test_the_new_cap_is_on_its_way_and_can_be_taken_back(browser, actor, overrun
     page = browser.get(f"/runs/{overrun.run_id}").content.decode()
     assert "Cap raised" in page
     assert "$1.2500" in page
+
+
+def test_the_form_offers_a_cap_that_carries_the_run_on(browser, actor, overrun):
+    page = html.unescape(browser.get(f"/reviews/{overrun.id}").content.decode())
+    (offered,) = re.findall(r'id="cap_usd"[^>]* value="([^"]+)"', page)
+    (least,) = re.findall(r"the next call needs \$([\d.]+) or more", page)
+    assert float(offered) >= float(least) > 0.0001
+    assert capped(browser, overrun, "0.000101").status_code == 422
+    capped(browser, overrun, offered)
+    browser.post(f"/reviews/{overrun.id}/continue")
+    Following(actor, overrun.run_id, answered=frozenset({overrun.id})).to_rest()
+    done = [row.kind for row in run_events(actor, overrun.run_id, limit=500)]
+    assert "model_answered" in done, "the call was made"
 
 
 @pytest.mark.parametrize("cap", ["0.0001", "6", "much", "0.00000001", "1e3", "-1", "NaN"])

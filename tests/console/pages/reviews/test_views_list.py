@@ -213,8 +213,9 @@ def test_a_page_that_is_none_has_no_news(browser, review, field):
 
 def test_news_of_nothing_are_few_statements(browser, review, django_assert_max_num_queries):
     asked = seen(browser.get("/reviews").content.decode())
-    # The session, the user, the workspace, what is new, how the seen ones stand, and which have an answer on its way.
-    with django_assert_max_num_queries(7):
+    # The session, the user, the workspace, what is new, how the seen ones stand, which have an answer on its way, and the
+    # changes that wait.
+    with django_assert_max_num_queries(8):
         browser.get("/reviews/news", {"seen": asked}, headers={"HX-Request": "true"})
 
 
@@ -227,7 +228,7 @@ def test_the_title_and_the_navigation_count_what_the_reader_may_decide(browser, 
     assert counted in mine
     assert "<title>Reviews" in theirs
     assert counted not in theirs
-    assert re.search(r">Open <span class=\"n\"[^>]*>1<", theirs), "how many there are in all is read on the page"
+    assert re.search(r">All open <span class=\"n\"[^>]*>1<", theirs), "how many there are in all is read on the page"
     assert "<title>(1) Reviews" in browser.get("/reviews?fabric=another").content.decode(), "however it is narrowed"
     told = [one.get("/reviews/news").content.decode() for one in (browser, ben)]
     assert ['data-waits="1"' in one for one in told] == [True, False]
@@ -245,12 +246,18 @@ def test_it_says_how_much_of_the_day_was_ones_own(browser, review):
 
 
 @pytest.mark.parametrize(("by", "said"), [("owner", "by you"), ("ana", "by ana"), ("system", "by the system")])
-@pytest.mark.parametrize("tab", ["open", "unclaimed", "mine"])
-def test_where_nothing_waits_it_says_when_something_was_last_decided(browser, review, tab, by, said):
+@pytest.mark.parametrize(
+    ("tab", "none"),
+    [
+        ("yours", "Nothing waits for you"),
+        ("open", "No review is open"),
+        ("unclaimed", "No review that asks you is unclaimed"),
+        ("mine", "You have claimed no review"),
+    ],
+)
+def test_where_nothing_waits_it_says_when_something_was_last_decided(browser, review, tab, none, by, said):
     given = {"decided_at": time.time_ns() // 1_000 - 12 * 60_000_000, "verb": "reject"}
     Review.objects.update(**given, decided_by=by, by_system=by == "system")
     page = browser.get("/reviews", {"tab": tab}).content.decode()
     words = " ".join(re.sub("<[^>]+>", " ", page.partition('class="state"')[2].partition("</p>")[0]).split())
-    assert re.search(
-        rf"(Nothing waits for you|You have claimed no review) *; last decided [-\d: ]+ UTC *, {said}", words
-    ), words
+    assert re.search(rf"{none} *; last decided [-\d: ]+ UTC *, {said}", words), words

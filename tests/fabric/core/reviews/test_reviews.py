@@ -6,6 +6,7 @@ import pytest
 
 from fabric.core import events as ev
 from fabric.core.events.inputs import DecisionMade
+from fabric.core.reviews.consequences import left_words
 from fabric.core.state.living import visible_state
 from fabric.core.values.flow import RunState
 from fabric.core.values.taxonomy import Cause, FailureType, Tier
@@ -330,3 +331,7 @@ def test_a_stage_without_time_for_one_more_attempt_gets_its_full_time_too():
     assert world.of(ev.ReactionDecided)[0].cause.cause is Cause.DEADLINE_NEAR
     world.wait(600).decide("approve").go()
     assert world.end.state is RunState.COMPLETED
+
+
+def test_money_that_is_left_is_never_below_nothing():
+    assert [left_words(amount) for amount in (310_000, 0, -600_000)] == ["$0.31", "$0.00", "no money"]

@@ -197,7 +197,7 @@ def test_one_is_found_by_the_beginning_of_its_id_and_by_its_run(actor, three):
 def test_counts_of_the_tabs(actor, ana, ben, three):
     review_claim(actor=ana, review_id=three[0].id)
     told = {tab.value: str(count) for tab, count in queue_counts(actor).items()}
-    assert told == {"mine": "0", "unclaimed": "2", "second": "0", "open": "3", "follow_ups": "0"}
+    assert told == {"yours": "3", "mine": "0", "unclaimed": "2", "second": "0", "open": "3", "follow_ups": "0"}
     assert str(queue_counts(ana)[Tab.MINE]) == "1"
     assert str(queue_counts(ben)[Tab.UNCLAIMED]) == "0"
 

@@ -173,6 +173,14 @@ def test_each_answer_says_what_happens_then(actor, doubt):
     assert "econd person must approve your" not in " ".join(steps(told, known, "edit")), "the review says it"
 
 
+def test_money_is_never_below_nothing(actor, doubt):
+    known = build_evidence(actor, doubt)
+    written = replace(doubt, given={**doubt.given, "approve": "again: resumes at plan, -$0.60 and 2 replans left"})
+    assert steps(written, known, "approve")[-1].startswith("Resumes at plan, no money and 2 replans left")
+    (short,) = {one.short for one in consequences(written, known) if one.verb == "approve"}
+    assert "-$" not in short
+
+
 def test_where_a_run_cannot_be_folded_nothing_is_made_up(actor, doubt):
     known = replace(build_evidence(actor, doubt), folded=False)
     plain = replace(doubt, given={"approve": "the run continues with this result"})
@@ -202,8 +210,8 @@ def test_an_address_says_what_is_asked_for_and_comes_back():
         ("tier", "long-running batch"),
     ]
     assert QUEUE.read({"fabric": "paying"}).chips[0].without == "/reviews"
-    assert QUEUE.read({}).choice == Tab.OPEN
-    with pytest.raises(Refused, match="'no' is not offered for 'tab'; offered are: mine"):
+    assert QUEUE.read({}).choice == Tab.YOURS
+    with pytest.raises(Refused, match="'no' is not offered for 'tab'; offered are: yours"):
         QUEUE.read({"tab": "no"}).read_filter()
 
 

@@ -69,6 +69,7 @@ def test_an_approval_that_names_no_cap_is_refused(decide, item):
     [
         (1, "is not above the present one of $0.0001"),
         (100, "is not above the present one of $0.0001"),
+        (101, "the new cap of the run, $0.000101, does not carry the next call: it needs $"),
         (5_000_001, "is above the $5.00 that its session may spend"),
     ],
 )
