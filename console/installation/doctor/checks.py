@@ -29,7 +29,6 @@ from django.db.migrations.executor import MigrationExecutor
 from kombu.connection import Connection
 from kombu.exceptions import KombuError
 
-from console.celery import app
 from console.installation.database_version import database, find_other_version
 from console.launch.processes.errors import StartRefused
 from console.launch.variables import table as variables
@@ -210,7 +209,7 @@ _PROVIDERS = ("MODEL", "ANTHROPIC", "GOOGLE", "AZURE", "BEDROCK", "VERTEX")
 
 def look_at_broker() -> Iterator[Finding]:
     """Check that the broker accepts messages."""
-    address = str(app.conf.broker_url)
+    address = str(settings.CELERY_BROKER_URL)
     if address.startswith("filesystem:"):
         if connection.vendor == "postgresql":
             yield note(

@@ -14,8 +14,8 @@ from console.site.access.actors import actor_on_run
 from console.templatetags.figures import decimals_of
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import Stage
-from fabric.selectors.runs.compare import Place, StepFacts, compare_steps, find_last_good, list_steps
 from fabric.selectors.runs.lookup import RunView, run_get, run_outcome
+from fabric.selectors.runs.story.compare import Place, StepFacts, compare_steps, find_last_good, list_steps
 
 ID_CHARS_MAX = 80
 

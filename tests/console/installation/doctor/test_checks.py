@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from console.installation.doctor import checks
@@ -118,9 +119,8 @@ def never_backed_up(actor, **_):
 
 
 def broker_away(**_):
-    from console.celery import app
 
-    app.conf.broker_url = f"redis://127.0.0.1:{free_port()}/0"
+    settings.CELERY_BROKER_URL = f"redis://127.0.0.1:{free_port()}/0"
 
 
 def channels_away(settings, **_):
@@ -169,11 +169,10 @@ def test_every_check_is_broken_once_and_is_in_the_document():
 @pytest.fixture
 def mended():
     """Put back what a test set of this process."""
-    from console.celery import app
 
-    before, name = app.conf.broker_url, connection.settings_dict["NAME"]
+    before, name = settings.CELERY_BROKER_URL, connection.settings_dict["NAME"]
     yield
-    app.conf.broker_url = before
+    settings.CELERY_BROKER_URL = before
     connection.settings_dict["NAME"] = name
     if not connection.in_atomic_block:
         connection.close()  # It may be to the other one.
