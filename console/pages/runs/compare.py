@@ -14,8 +14,8 @@ from console.site.access.actors import actor_on_run
 from console.templatetags.figures import decimals_of
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import Stage
-from fabric.selectors.runs.compare import Place, StepFacts, compare_steps, find_last_good, list_steps
 from fabric.selectors.runs.lookup import RunView, run_get, run_outcome
+from fabric.selectors.runs.story.compare import Place, StepFacts, compare_steps, find_last_good, list_steps
 
 ID_CHARS_MAX = 80
 
@@ -46,7 +46,7 @@ def compare(request: HttpRequest, run_id: UUID) -> HttpResponse:
 
 
 def _read_steps(actor: Actor, run: RunView) -> dict[Place, StepFacts] | None:
-    """Return a run's steps. None: its journal is too long to fold while somebody waits. The stories are read one after
+    """Return a run's steps. None: its journal is too long to fold while a reader waits. The stories are read one after
     another: each is locked while it is read.
     """
     with stories.read_story(actor, run, at_most=AT_ONCE) as story:

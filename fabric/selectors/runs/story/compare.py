@@ -19,13 +19,13 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What one run did at one place, in its newest plan."""
+    """One run at one place, in its newest plan."""
 
     name: str
     state: str
     """A word: its outcome, or where it stands."""
     why: str
-    """What was decided last about a failure there. Empty: nothing was."""
+    """The last reaction to a failure there. Empty: none failed."""
     calls: int
     failed: int
     cost_usd_micros: int
