@@ -46,7 +46,7 @@ def compare(request: HttpRequest, run_id: UUID) -> HttpResponse:
 
 
 def _read_steps(actor: Actor, run: RunView) -> dict[Place, StepFacts] | None:
-    """Return a run's steps. None: its journal is too long to fold while a page waits. The stories are read one after
+    """Return a run's steps. None: its journal is too long to fold while a reader waits. The stories are read one after
     another: each is locked while it is read.
     """
     with stories.read_story(actor, run, at_most=AT_ONCE) as story:

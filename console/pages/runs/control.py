@@ -197,7 +197,7 @@ def fork(request: HttpRequest, run_id: UUID, seq: int) -> HttpResponse:
 
 
 def _choices(actor: Actor, run: RunView) -> list[ForkChoice]:
-    """Return where the run can be tried again from. Empty: its journal is too long to fold while a page waits."""
+    """Return where the run can be tried again from. Empty: its journal is too long to fold while a reader waits."""
     with stories.read_story(actor, run, at_most=AT_ONCE) as story:
         return [] if story is None else list_fork_choices(story)
 

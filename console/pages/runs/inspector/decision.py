@@ -115,7 +115,8 @@ def decision_sections(seen: InspectedEvent) -> list[Section]:
 
 def _led_to(seen: InspectedEvent) -> list[Section]:
     """Return what came before the decision at its step, or at its stage: attempts, answers, results."""
-    fact, kind, name = seen.fact, *seen.fact["scope"].partition(":")[::2]
+    fact = seen.fact
+    kind, _, name = str(fact["scope"]).partition(":")
     place = fact["step_id"] or read_step(fact["command_id"]) or (name if kind == "stage" else "")
     if not place:
         return []

@@ -94,7 +94,7 @@ class ProtectionRow(NamedTuple):
     nothing: str = ""
     title: str = ""
     stops: str = ""
-    """Behaviour that it stops, as the object of a sentence."""
+    """The failures that it stops, as the object of a sentence."""
 
 
 def list_margins(

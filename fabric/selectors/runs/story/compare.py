@@ -19,13 +19,13 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """The work of one run at one place, in its newest plan."""
+    """One run at one place, in its newest plan."""
 
     name: str
     state: str
     """A word: its outcome, or where it stands."""
     why: str
-    """The last decision about a failure there; empty for none."""
+    """The last reaction to a failure there. Empty: none failed."""
     calls: int
     failed: int
     cost_usd_micros: int

@@ -121,7 +121,7 @@ def _not_tried(decided: Decided, fabric: str) -> Iterator[str]:
 
 
 def why_words(skipped: Skipped, fabric: str) -> str:
-    """Return why a reaction was skipped. A retry budget that runs share is named by who shares it."""
+    """Return why a reaction was skipped. A retry budget that runs share is named by its runs."""
     level = shared_level(skipped.trip)
     if level is None:
         return skipped.reason.strip().rstrip(".")

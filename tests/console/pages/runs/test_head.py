@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
+from console.pages.runs.page import Meter
 from fabric.core import events as ev
+from fabric.core.schema.limits import Unit
 from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.taxonomy import Cause, Evidence, FailureType, Tier
 from fabric.models import Event as EventRow
 from fabric.models import Run
+from fabric.selectors.runs.margins.margin import Margin
 from tests.console.pages.runs.journals import tight
 from tests.console.pages.runs.test_page import WORKER, fanned_out, shown
 
@@ -128,3 +133,32 @@ def test_the_retry_margin_is_that_of_the_lowest_budget(browser, journaled):
     assert "all runs of the fabric: no retry was left in the budget that runs share" in margin[0]
     own = shown(browser, journaled(fanned_out().ask(WORKER, 1, "reader")))
     assert "10<small> of 10 left</small>" in own
+
+
+# -- a margin's words: what would happen at its limit is never read as what has happened ------------------------------
+
+
+def says(**changed):
+    given = {
+        "key": "limits.hops",
+        "name": "Handoffs",
+        "observed": 0,
+        "limit": 5,
+        "unit": Unit.HANDOFFS,
+        "at_limit": "the next handoff is refused",
+    }
+    return Meter(Margin(**{**given, **changed})).says
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "at 5 the next handoff is refused"),
+        ({"where": "clerk", "observed": 2}, "clerk: at 5 the next handoff is refused"),
+        ({"unit": Unit.RETRY_TOKENS, "limit": 10, "at_limit": "it fails"}, "at 0 it fails"),
+        ({"shared": ("provider:x", "failures"), "at_limit": "timeout, opens at 5 in a row"}, "timeout, opens at 5 in a row"),
+        ({"unit": Unit.SECONDS, "observed": 30, "limit": 60, "at_limit": "it ends"}, "30 s of 1 m; it ends"),
+    ],
+)  # fmt: skip
+def test_a_count_says_at_which_number_that_happens(changed, said):
+    assert says(**changed) == said
