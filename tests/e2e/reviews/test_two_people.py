@@ -217,6 +217,7 @@ def test_an_open_page_hears_what_another_person_does(people, installation):
     submit = ben.locator("#decision .act button.primary")
     assert submit.is_enabled()
     ana.locator("#hand").get_by_role("button", name="Release").click()
+    ana.locator("#hand", has_text="Unclaimed").wait_for()
     answered(ana, "approve", "")
     ben.locator("#moved", has_text="Ana approved this").wait_for(timeout=HEARS_MS)
     ben.locator("#live", has_text="Out of date").wait_for()
