@@ -204,12 +204,14 @@ def unreachable(error: Exception) -> Finding:
 
 
 TIMEOUT_S = 3.0
+BROKER = "CELERY_BROKER_URL"
+"""Setting that the variables of the environment make."""
 _PROVIDERS = ("MODEL", "ANTHROPIC", "GOOGLE", "AZURE", "BEDROCK", "VERTEX")
 
 
 def look_at_broker() -> Iterator[Finding]:
     """Check that the broker accepts messages."""
-    address = str(settings.CELERY_BROKER_URL)
+    address = str(getattr(settings, BROKER))
     if address.startswith("filesystem:"):
         if connection.vendor == "postgresql":
             yield note(

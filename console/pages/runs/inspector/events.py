@@ -67,7 +67,7 @@ class Shown:
 
 
 def issued_call(seen: InspectedEvent) -> list[Section]:
-    """Return what was sent, a prompt or arguments, and what ended the attempt. Of a model that is its answer and use."""
+    """Return what was sent, a prompt or arguments, and what ended the attempt. A model's end has answer and use."""
     row, model = seen.record.row, seen.fact["call"] == "model"
     sent = _prompt(seen) if model else _arguments(seen)
     found = find_attempt_end(seen.run.id, row.seq, seen.fact["command_id"], seen.fact["attempt"])
