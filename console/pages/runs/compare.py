@@ -16,6 +16,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.flow import Stage
 from fabric.selectors.runs.lookup import RunView, run_get, run_outcome
 from fabric.selectors.runs.story.compare import Place, StepFacts, compare_steps, find_last_good, list_steps
+from fabric.selectors.whole_ids import whole_run_id
 
 ID_CHARS_MAX = 80
 
@@ -26,7 +27,7 @@ def compare(request: HttpRequest, run_id: UUID) -> HttpResponse:
     actor = actor_on_run(request)
     run = run_get(actor, str(run_id))
     wanted = str(request.GET.get("with", "")).strip()[:ID_CHARS_MAX]
-    wanted = wanted or find_last_good(actor, run.fabric_id, run.id)
+    wanted = whole_run_id(actor, wanted) if wanted else find_last_good(actor, run.fabric_id, run.id)
     shown = {"run": run, "wanted": wanted, "stages": list(Stage)}
     if not wanted:
         return render(request, "runs/compare.html", shown | {"other": None})
