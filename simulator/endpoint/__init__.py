@@ -1,6 +1,6 @@
 """An OpenAI-compatible endpoint over real HTTP that answers, and misbehaves, on script.
 
-``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``manage.py simulate_endpoint
+``with ScriptedEndpoint([answer("hello")]) as endpoint: ...  # endpoint.url``. By hand: ``manage.py dev endpoint
 --fault rate_limit``.
 """
 

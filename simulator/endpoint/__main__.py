@@ -1,4 +1,4 @@
-"""``python -m simulator.endpoint --fault rate_limit`` serves as ``manage.py simulate_endpoint`` does,
+"""``python -m simulator.endpoint --fault rate_limit`` serves as ``manage.py dev endpoint`` does,
 without Django.
 """
 

@@ -1,6 +1,6 @@
 """The scripted endpoint in a terminal: its options, what is wrong with them, and serving until a signal.
 
-``manage.py simulate_endpoint`` and ``python -m simulator.endpoint`` are two doors to it.
+``manage.py dev endpoint`` and ``python -m simulator.endpoint`` are two doors to it.
 """
 
 from __future__ import annotations

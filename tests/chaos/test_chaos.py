@@ -1,4 +1,4 @@
-"""A short run of chaos on each kind of installation, side by side: nothing lost, nothing done twice. Longer ones are made by hand: `manage.py chaos`."""
+"""A short run of chaos on each kind of installation, side by side: nothing lost, nothing done twice. Longer ones are made by hand: `manage.py dev chaos`."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`manage.py chaos`: what it refuses, and what it ends with."""
+"""`manage.py dev chaos`: what it refuses, and what it ends with."""
 
 import json
 import subprocess

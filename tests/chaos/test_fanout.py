@@ -1,4 +1,4 @@
-"""A large fan-out on real workers, one of a child's and the parent's own killed: by hand with other figures: `manage.py chaos fanout`."""
+"""A large fan-out on real workers, one of a child's and the parent's own killed: by hand with other figures: `manage.py dev chaos fanout`."""
 
 import pytest
 

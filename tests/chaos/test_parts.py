@@ -1,4 +1,4 @@
-"""The counted kinds of chaos, a few of each: long ones are made by hand, `manage.py chaos zombies|takeover|deploy|outage`."""
+"""The counted kinds of chaos, a few of each: long ones are made by hand, `manage.py dev chaos zombies|takeover|deploy|outage`."""
 
 import os
 import shutil

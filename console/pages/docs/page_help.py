@@ -19,6 +19,7 @@ PAGE_HELP: Mapping[str, str] = {
     "fabric-import": "how-to/keep-fabrics-in-a-repository",
     "fabric-memory": "specification/memory",
     "fabrics": "tutorials/first-fabric",
+    "health": "how-to/check-an-installation",
     "invitation": "how-to/manage-members",
     "member": "how-to/manage-members",
     "members": "how-to/manage-members",

@@ -1,4 +1,4 @@
-"""Interpreter settings of a process that hosts runs, measured with ``manage.py bench flow5``
+"""Interpreter settings of a process that hosts runs, measured with ``manage.py dev bench flow5``
 (docs/reference/settings.md).
 """
 

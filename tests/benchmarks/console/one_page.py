@@ -1,6 +1,6 @@
 """One page or one publication at a time: a run's page of many events, and what a publication takes.
 
-``manage.py bench page`` and ``manage.py bench publish``.
+``manage.py dev bench page`` and ``manage.py bench publish``.
 """
 
 from __future__ import annotations

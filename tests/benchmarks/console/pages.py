@@ -1,4 +1,4 @@
-"""``manage.py bench pages``: the list of runs over many generated runs: how long each view of it takes, and by which plans it is answered."""
+"""``manage.py dev bench pages``: the list of runs over many generated runs: how long each view of it takes, and by which plans it is answered."""
 
 from __future__ import annotations
 

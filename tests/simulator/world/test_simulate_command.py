@@ -63,7 +63,7 @@ def test_it_stops_at_the_first_violation_and_says_what_is_left():
 
 
 def test_a_signal_ends_it_with_what_was_run():
-    arguments = ["simulate", "--seeds", "100000", "--start", "7", "--jobs", "2", "--json"]
+    arguments = ["dev", "simulate", "--seeds", "100000", "--start", "7", "--jobs", "2", "--json"]
     with Popen([sys.executable, "manage.py", *arguments], stdout=PIPE, stderr=PIPE, text=True) as process:
         assert process.stderr.readline().startswith("seed 7: 100000 seeds")
         process.send_signal(signal.SIGTERM)

@@ -21,7 +21,7 @@ MET = {
 
 
 def test_seeds_have_the_same_trace_on_a_file_and_in_memory(sqlite_tables):
-    """The long form: ``manage.py simulate --seeds 2000 --store sqlite``."""
+    """The long form: ``manage.py dev simulate --seeds 2000 --store sqlite``."""
     reports = list(campaign(SEEDS, file=sqlite_tables))
     assert [violation for report in reports for violation in report.violations] == []
     met = sum((report.sometimes for report in reports), Counter())

@@ -1,4 +1,4 @@
-"""``manage.py bench WORK``: measures one thing, in a database of its own that is thrown away."""
+"""``manage.py dev bench WORK``: measures one thing, in a database of its own that is thrown away."""
 
 from __future__ import annotations
 

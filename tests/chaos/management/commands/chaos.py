@@ -1,4 +1,4 @@
-"""``manage.py chaos``: real processes under a nemesis, judged by a ledger that no worker can write. Long runs are made by hand."""
+"""``manage.py dev chaos``: real processes under a nemesis, judged by a ledger that no worker can write. Long runs are made by hand."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_a_list_is_one_query(actor, small, doubtful, django_assert_num_queries):
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(actor, small, doubtful):
     with pytest.raises(Refused) as caught:
         fabric_get(actor, "large")
-    assert caught.value.message == "no fabric is named 'large'; there are: doubtful, small"
+    assert caught.value.message == "no fabric is named 'large'; there are: small, doubtful"
     assert (caught.value.code, caught.value.field) == ("not_found", "fabric")
 
 

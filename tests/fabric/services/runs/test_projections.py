@@ -164,7 +164,7 @@ def test_a_damaged_journal_is_not_made_to_look_whole(actor, waiting, damage):
     Run.objects.filter(id=waiting.id).update(tokens=7)
     found = projections_rebuild(actor=actor, run_id=waiting.id)
     assert found.result == "damaged"
-    assert "verify_audit" in found.says[-1]
+    assert "admin verify" in found.says[-1]
     assert Run.objects.get(id=waiting.id).tokens == 7
 
 

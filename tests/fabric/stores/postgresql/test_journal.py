@@ -187,7 +187,7 @@ def test_a_server_without_the_tables_says_what_to_do(postgresql_world):
     world = postgresql_world
     world.ask("DROP SCHEMA IF EXISTS empty; CREATE SCHEMA empty")
     store = PostgresqlStore(world.dsn + "?options=-csearch_path%3Dempty")
-    with pytest.raises(StoreUnavailable, match=r"run manage\.py migrate"):
+    with pytest.raises(StoreUnavailable, match=r"run python3 manage\.py django migrate"):
         store.next_due_s()
     store.close()
 

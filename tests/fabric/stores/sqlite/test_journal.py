@@ -133,7 +133,7 @@ def test_a_file_that_is_no_database_is_told(tmp_path):
 
 def test_a_file_without_the_tables_says_what_to_do(tmp_path):
     sqlite3.connect(tmp_path / "empty.sqlite3").execute("CREATE TABLE other (id)")
-    with pytest.raises(StoreUnavailable, match=r"run manage\.py migrate"):
+    with pytest.raises(StoreUnavailable, match=r"run python3 manage\.py django migrate"):
         SqliteStore(tmp_path / "empty.sqlite3").next_due_s()
 
 

@@ -187,7 +187,7 @@ def test_a_tool_that_was_made_does_what_the_operation_says():
 
 def test_operations_are_chosen_by_id_or_by_method_and_path():
     assert list(made(read(wanted=["getPet", "DELETE /pets/{petId}"]))) == ["get_pet", "remove_pet"]
-    with pytest.raises(Refused, match=r"shop.json has no operation 'nothing'; there are: listPets, addPet"):
+    with pytest.raises(Refused, match=r"shop.json has no operation 'nothing'; there are: putPhoto, removePet, addPet"):
         read(wanted=["nothing"])
 
 
