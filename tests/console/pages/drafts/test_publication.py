@@ -209,7 +209,7 @@ def test_a_second_person_is_asked_and_agrees(browser, actor, eyes, ana):
     theirs = signed_in(ana)
     assert "One change waits for your approval" in text(theirs.get("/"))
     assert f'href="{here}"' in theirs.get("/").content.decode()
-    assert "1 for you to approve" in text(theirs.get("/runs"))
+    assert "1 for you to decide" in text(theirs.get("/runs"))
     assert "for your approval" not in text(browser.get("/")), "who asked cannot approve it"
     assert "owner asks for a second person" in text(theirs.get("/fabrics"))
     assert "owner asks for a second person" in text(theirs.get("/fabrics/small"))
