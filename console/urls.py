@@ -184,7 +184,7 @@ urlpatterns = [
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("api/", include("console.api.urls")),
     path("installation/csp-reports", csp_reports.csp_reports, name="csp-reports"),
-    path("health", status.health, name="health"),
+    path("installation", status.health, name="health"),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
     path("healthz", health.healthz, name="healthz"),

@@ -301,7 +301,7 @@ LISTS = (
     Scene("fabrics", "/fabrics"),
     Scene("breakers", "/models/breakers"),
     Scene("protections", "/protections"),
-    Scene("health", "/health"),
+    Scene("health", "/installation"),
     Scene("docs", "/docs"),
     Scene("docs-found", "/docs?q=webhook"),
     Scene("docs-none", "/docs?q=zzzz"),

@@ -381,6 +381,8 @@ VARIABLES: Mapping[str, Variable] = {
     "DISPLAY": Variable(Kind.SYSTEM, _text),
     "WAYLAND_DISPLAY": Variable(Kind.SYSTEM, _text),
     "CELERY_SKIP_CHECKS": Variable(Kind.SYSTEM, _text),
+    "NO_COLOR": Variable(Kind.SYSTEM, _text),
+    "TERM": Variable(Kind.SYSTEM, _text),
     "FABRIC_FAULTS": Variable(Kind.HARNESS, variable_paths.read_dotted_path),
     "FABRIC_CHAOS": Variable(Kind.HARNESS, _text),
     "FABRIC_BENCH_INSIDE": Variable(Kind.HARNESS, _text),

@@ -40,7 +40,7 @@ def test_the_headline_says_the_worst(findings, sentence, tone):
 
 
 def test_without_a_worker_the_page_says_so_first_and_what_to_do(browser):
-    page = text(browser.get("/health"))
+    page = text(browser.get("/installation"))
     assert "A worker is alive No worker is alive; 0 runs are due." in page
     assert "Start one:" in page
     assert page.index("No worker is alive") < page.index("OK")
@@ -52,13 +52,13 @@ def test_without_a_worker_the_page_says_so_first_and_what_to_do(browser):
 def test_a_live_worker_is_listed(browser):
     now = int(timezone.now().timestamp() * 1e6)
     Incarnation.objects.create(name="w-1", host="box", pid=77, started_at=now, lease_until=now + 60_000_000)
-    page = text(browser.get("/health"))
+    page = text(browser.get("/installation"))
     assert "Alive box pid 77" in page
     assert "No worker is alive" not in page
 
 
 def test_it_is_for_staff_and_offered_to_staff_alone(browser, owner):
-    assert b'href="/health"' in browser.get("/runs").content
+    assert b'href="/installation"' in browser.get("/runs").content
     someone = signed_in(member("ana"))
-    assert someone.get("/health").status_code == 403
-    assert b'href="/health"' not in someone.get("/runs").content
+    assert someone.get("/installation").status_code == 403
+    assert b'href="/installation"' not in someone.get("/runs").content
