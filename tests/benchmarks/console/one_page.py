@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.test import Client
+from django.test.utils import override_settings
 
 from fabric.core.people.actor import Actor
 from fabric.models import Fabric, Revision
@@ -36,11 +36,11 @@ def measure_run_page(store: Any, events: int, rounds: int) -> dict[str, Any]:
     member_add(actor.workspace_id, user_new(actor.workspace_id, long_run.ANSWERS, None), ["reviewer"], by="")
     run = long_run.LongRun(store, actor.workspace_id, revision.id)
     run.until(events)
-    settings.ALLOWED_HOSTS = ["127.0.0.1"]
     browser = Client(HTTP_HOST="127.0.0.1")
-    browser.post("/login/link", {"token": login_link_create(owner_ensure())})
-    answers = [browser.get(f"/runs/{run.run_id}")]
-    timed = _time(lambda: answers.append(browser.get(f"/runs/{run.run_id}")), rounds)
+    with override_settings(ALLOWED_HOSTS=["127.0.0.1"]):
+        browser.post("/login/link", {"token": login_link_create(owner_ensure())})
+        answers = [browser.get(f"/runs/{run.run_id}")]
+        timed = _time(lambda: answers.append(browser.get(f"/runs/{run.run_id}")), rounds)
     return {"events": run.seq, "status": answers[-1].status_code, "bytes": len(answers[-1].content), **timed}
 
 

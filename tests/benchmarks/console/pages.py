@@ -8,9 +8,9 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.db import connection
 from django.test import Client
+from django.test.utils import override_settings
 
 from fabric.selectors.runs.query import list_pages as runs_list
 from fabric.services.actors import login_link_create, owner_actor, owner_ensure
@@ -83,9 +83,9 @@ def measure(runs: int, rounds: int) -> list[dict[str, Any]]:
     return figures(rounds)
 
 
+@override_settings(ALLOWED_HOSTS=["127.0.0.1"])
 def figures(rounds: int) -> list[dict[str, Any]]:
     """The same of the runs that are there."""
-    settings.ALLOWED_HOSTS = ["127.0.0.1"]
     browser = Client(HTTP_HOST="127.0.0.1")
     browser.post("/login/link", {"token": login_link_create(owner_ensure())})
     cases = [(name, {"q": query}, True) for name, query in INDEXED]

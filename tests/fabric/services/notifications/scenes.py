@@ -21,7 +21,7 @@ S = 1_000_000
 OPS = Target(channel=Channel.EMAIL, address="ops@example.org")
 HOOK = Target(channel=Channel.WEBHOOK, address="https://hooks.example.org/secret")
 ALERT = ev.AlertRaised(
-    mechanism="retry", cause=Cause.RATE_LIMIT, message="429 from the provider", reaction="use_fallback"
+    mechanism="retry", cause=Cause.RATE_LIMIT, message="429 from the provider", reaction="fallback_model"
 )
 KEY = bytes(32)
 BASE = "http://testserver"
@@ -36,7 +36,7 @@ def telling(
     teller.at = (database_us() if at is None else at) + S
     teller.start().enter(Stage.PLAN, "planner")
     if alert is not None:
-        teller.react("use_fallback", "retry", scope="stage:plan").tell(alert)
+        teller.react("fallback_model", "retry", scope="stage:plan").tell(alert)
     if review:
         teller.put_to("owner", Stage.PLAN, name=review, item=item)
         teller.tell(*(ev.ReviewReminded(review_id=review, step=step) for step in reminded))

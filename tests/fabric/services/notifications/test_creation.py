@@ -50,7 +50,7 @@ def test_what_is_told_is_what_may_be_told(actor, nudge, small):
         "reason": "429 from the provider",
         "mechanism": "retry",
         "cause": "rate_limit",
-        "reaction": "use_fallback",
+        "reaction": "fallback_model",
         "failure_type": "provider_failure",
         "advice": CLASSIFY[Cause.RATE_LIMIT].advice,
     }
