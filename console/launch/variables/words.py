@@ -172,6 +172,8 @@ WORDS: Mapping[str, VariableWords] = {
     "DISPLAY": VariableWords("", "`up` opens a browser where this is set."),
     "WAYLAND_DISPLAY": VariableWords("", "The same."),
     "CELERY_SKIP_CHECKS": VariableWords("set by the worker", "Celery runs Django's checks in each worker otherwise."),
+    "NO_COLOR": VariableWords("", "Commands print no colours where this is set."),
+    "TERM": VariableWords("", "`dumb`: the same."),
     "CI": VariableWords("", "`true` or `1`: `manage.py test` may leave nothing out."),
     "TEST_DATABASE_URL": VariableWords(
         "a server on loopback", "PostgreSQL for the tests. The user may make databases."

@@ -1,4 +1,4 @@
-"""`manage.py dev simulate`: runs the production engine through many seeds of the virtual world, and reports violations."""
+"""`manage.py dev simulate`: drives the production engine through seeds of a virtual world, and reports violations."""
 
 from __future__ import annotations
 
