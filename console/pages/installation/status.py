@@ -32,7 +32,9 @@ LEFT_OUT = "database"
 class CheckRow:
     """One check with its findings."""
 
+    name: str
     what: str
+    """Sentence that is true where nothing is found."""
     findings: tuple[Finding, ...]
 
     @property
@@ -49,7 +51,7 @@ class CheckRow:
 def list_checks() -> list[CheckRow]:
     """Make each check that asks no model endpoint. The gravest come first."""
     names = [name for name, one in CHECKS.items() if one.asks is not Asks.NETWORK and name != LEFT_OUT]
-    rows = [CheckRow(CHECKS[name].what, tuple(examine(name))) for name in names]
+    rows = [CheckRow(name, CHECKS[name].what, tuple(examine(name))) for name in names]
     return sorted(rows, key=lambda row: -list(LOOKS).index(row.level))
 
 

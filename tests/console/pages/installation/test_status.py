@@ -35,17 +35,17 @@ def test_every_level_has_its_look():
     ],
 )
 def test_the_headline_says_the_worst(findings, sentence, tone):
-    said = write_headline([CheckRow("one", findings), CheckRow("another", ())])
+    said = write_headline([CheckRow("disk", "one", findings), CheckRow("broker", "another", ())])
     assert (said.sentence, said.tone) == (sentence, tone)
 
 
 def test_without_a_worker_the_page_says_so_first_and_what_to_do(browser):
-    page = text(browser.get("/installation"))
-    assert "A worker is alive No worker is alive; 0 runs are due." in page
-    assert "Start one:" in page
+    answer = browser.get("/installation")
+    page = text(answer)
+    assert "Wrong No worker is alive; 0 runs are due. workers Start one:" in page
     assert page.index("No worker is alive") < page.index("OK")
     for name, check in CHECKS.items():
-        shown = check.what[0].upper() + check.what[1:] in page
+        shown = f'<span class="two">{name}</span>' in answer.content.decode()
         assert shown is (check.asks is not Asks.NETWORK and name != LEFT_OUT), name
 
 
