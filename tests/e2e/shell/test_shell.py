@@ -299,5 +299,5 @@ def test_on_a_phone_there_is_a_tab_bar_and_nothing_scrolls_sideways(visit, waiti
     assert not page.locator(".nav").is_visible()
     page.locator("#tab-links").get_by_role("link", name="Runs").click()
     page.wait_for_url("**/runs")
-    page.get_by_role("link", name="Search").click()
+    page.get_by_role("link", name="Search", exact=True).click()
     page.wait_for_url("**/search")
