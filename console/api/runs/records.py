@@ -42,7 +42,7 @@ class EventOut(ResponseShape):
     """One recorded fact in its envelope. It never changes."""
 
     seq: int = Field(description="Its place in the journal, from 1.", examples=[7])
-    kind: str = Field(description="What happened (docs/reference/events.md).", examples=["stage_entered"])
+    kind: str = Field(description="Kind of the event (docs/reference/events.md).", examples=["stage_entered"])
     at: Instant = Field(description="When it happened.")
     summary: str = Field(description="One short sentence with the numbers, as the page of the run has it.")
     id: str = Field(description="The run's id and the seq.", examples=["019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55.7"])

@@ -56,7 +56,7 @@ def list_checks() -> list[CheckRow]:
 
 
 def write_headline(rows: Sequence[CheckRow]) -> Headline:
-    """Return the page's headline. What could not be checked counts as no success."""
+    """Return the page's headline. A check that could not be made is no success."""
     lede = f"{len(rows)} checks were made just now. Each names its remedy."
     for level, words in ((Level.WRONG, "wrong"), (Level.UNKNOWN, "unknown")):
         count = sum(row.level is level for row in rows)

@@ -51,7 +51,7 @@ fault = "unavailable"
 role = "finalizer"
 times = 2
 
-# [[expect]]  # What must hold while the fault lasts, too.
+# [[expect]]  # The disturbed run is judged by this.
 # probe = "state"
 # tolerance = "completed"
 

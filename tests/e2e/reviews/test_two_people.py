@@ -232,7 +232,7 @@ def test_an_open_page_hears_what_another_person_does(people, installation):
     ana.get_by_text("You withdrew your answer.").wait_for()
     answered(ana, "reject", "Not this month.")
     ben.locator("#moved", has_text="Ana rejected this").wait_for(timeout=HEARS_MS)
-    # Who has no form sees the page itself change.
+    # A page without a form is replaced.
     owner.goto(f"/reviews/{review}")
     owner.locator("#waiting").wait_for()
     ana.get_by_role("button", name="Continue now").click()

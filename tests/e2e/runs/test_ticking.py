@@ -22,7 +22,7 @@ def slow(installation):
 
 
 def counted(page):
-    """What the page says of the call that is out: the seconds, the line of now, the filled part, the active time."""
+    """Return the call's seconds, the places of the line of now and of its filled part, and the active time."""
     said = page.locator("#panel-timeline [data-out]").first.text_content()
     seconds = re.fullmatch(r"waits for script, (\d+) s of 30 s", said)
     assert seconds, said

@@ -121,7 +121,9 @@ def _led_to(seen: InspectedEvent) -> list[Section]:
     if not place:
         return []
     found = list_leading(seen.run.id, seen.record.row.seq, place, reads=seen.run.reads)
-    return [pairs("What led to it", *(Pair(label, seq, "seq", said) for seq, label, said in found))] if found else []
+    return (
+        [pairs("Before this decision", *(Pair(label, seq, "seq", said) for seq, label, said in found))] if found else []
+    )
 
 
 def _cell(seen: InspectedEvent) -> Section:

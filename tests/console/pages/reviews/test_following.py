@@ -41,7 +41,7 @@ class Page:
         return answer.status_code
 
     def hears(self):
-        """What the page is told once something is new; it asks for nothing else before."""
+        """Ask for news, send the heartbeat that follows, and return the page's text."""
         assert self.ask() == 200, "something is new"
         self.take(post(self.client, self.item, "beat", standing=self.standing))
         return self.text

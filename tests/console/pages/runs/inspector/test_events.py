@@ -402,7 +402,7 @@ def test_a_decision_shows_the_attempts_that_led_to_it(browser, journaled):
     teller.react("surface", "provider", step=WORKER, command=f"{WORKER}.t1")
     run_id = journaled(teller.end(RunState.FAILED))
     page = tight(browser.get(f"/runs/{run_id}/events/{len(teller.events) - 1}").content.decode())
-    led = re.search(r"<h3>What led to it</h3>(.*?)</section>", page)
+    led = re.search(r"<h3>Before this decision</h3>(.*?)</section>", page)
     assert led
     assert re.findall(r"<dt>([^<]+)</dt>", led[1]) == ["Attempt failed", "Retry", "Attempt failed"]
     assert "Attempt 2 failed (429)" in led[1]
