@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 
 from django.conf import settings
@@ -93,10 +94,15 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def openapi(request: HttpRequest) -> HttpResponse:
-    """Show the schema itself."""
+    """Show the schema itself, without a sign-in: it describes the program and has no data of this installation."""
     if request.method not in ("GET", "HEAD"):
         return problem_response(request, Problem(405, "this address takes GET", headers={"Allow": "GET, HEAD"}))
-    return HttpResponse(json.dumps(schema(), ensure_ascii=False), content_type="application/json")
+    return HttpResponse(_encode_schema(), content_type="application/json")
+
+
+@lru_cache(maxsize=1)
+def _encode_schema() -> bytes:
+    return json.dumps(schema(), ensure_ascii=False).encode()
 
 
 @csrf_exempt

@@ -11,6 +11,7 @@ from functools import lru_cache
 from django.conf import settings
 
 from console.api.assembly import api
+from console.api.runs.facts import describe_payloads
 from console.site.access.callers import SCOPES
 from console.site.errors.problems import KINDS, MEDIA_TYPE, REQUEST_ID
 from fabric.core.values.units import JSON
@@ -67,6 +68,9 @@ def schema() -> JSON:
     made["tags"] = [{"name": name, "description": means} for name, means in TAGS.items()]
     components = made["components"]
     components["schemas"]["Problem"] = _PROBLEM
+    union, facts = describe_payloads()
+    components["schemas"]["EventOut"]["properties"]["payload"] |= union
+    components["schemas"] |= facts
     components["securitySchemes"] = {
         "token": {
             "type": "http",
@@ -116,6 +120,9 @@ def _complete(document: JSON, path: str, method: str, operation: JSON) -> None:
     operation["security"] = [{"token": [find_scope(name)]}, {"session": []}]
     for parameter in operation["parameters"]:
         parameter["schema"] = _parameter_schema(parameter["schema"])
+        parameter.pop(
+            "examples", None
+        )  # The framework copies the schema's list; OpenAPI has an object of another form here.
         parameter["example"] = parameter["schema"].pop("example", None) or example(document, parameter["schema"])
         parameter["schema"].pop("description", None)
     responses = operation["responses"]

@@ -56,7 +56,19 @@ class EventOut(ResponseShape):
     destination: PartyOut = Field(description="Whom it goes to.")
     payload: dict[str, Any] = Field(
         description="The fact: its seq, kind and version, then what this kind records (docs/reference/events.md).",
-        examples=[{"seq": 7, "content_ref": "", "kind": "stage_entered", "version": 1, "stage": "fan_out"}],
+        examples=[
+            {
+                "seq": 7,
+                "content_ref": "",
+                "kind": "stage_entered",
+                "version": 1,
+                "stage": "fan_out",
+                "epoch": 1,
+                "deadline_at": 1772357460123456,
+                "agents": ["reader"],
+                "gate": None,
+            }
+        ],
     )
     content: Any = Field(
         description="Content beside the fact: a prompt, an answer, an outcome. Null: none, erased, or content=omit. Credentials in it are masked. Without the right to contents: withheld, the reason, and bytes, its size."

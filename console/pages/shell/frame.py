@@ -57,6 +57,8 @@ class NavigationPlace(NamedTuple):
     """Tone of the count; empty if it only informs."""
     counted: str = ""
     """Meaning of the number, for screen readers."""
+    group: str = ""
+    """Heading of the links below the navigation that it stands under."""
 
 
 NAV: tuple[NavigationPlace, ...] = (
@@ -89,19 +91,20 @@ NAV: tuple[NavigationPlace, ...] = (
 """Rows of the navigation, in order. A row without a page is left out."""
 FOOT_ONLY = ("fabrics", "breakers")
 """Rows that a phone shows at the foot of the page: its bar has room for five and More."""
+SETTINGS, REFERENCE = "Settings", "Reference"
 MORE: tuple[NavigationPlace, ...] = (
-    NavigationPlace("notifications", "Notifications", "bell", ("notifications", "notification")),
-    NavigationPlace("models", "Models and prices", "coins", ("models", "model")),
-    NavigationPlace("policy", "Policy", "lock", ("policy",)),
-    NavigationPlace("account", "Your account", "human", ("account", "security", "sign")),
-    NavigationPlace("members", "Members", "user2", ("members", "member", "invitation", "token")),
-    NavigationPlace("audit", "Audit", "clock", ("audit",)),
-    NavigationPlace("protections", "Protections", "gate", ("protections",)),
-    NavigationPlace("docs", "Documents", "doc", ("docs",)),
-    NavigationPlace("api-docs", "API reference", "braces", ("api",)),
+    NavigationPlace("models", "Models and prices", "coins", ("models", "model"), group=SETTINGS),
+    NavigationPlace("policy", "Policy", "lock", ("policy",), group=SETTINGS),
+    NavigationPlace("notifications", "Notifications", "bell", ("notifications", "notification"), group=SETTINGS),
+    NavigationPlace("members", "Members", "user2", ("members", "member", "invitation", "token"), group=SETTINGS),
+    NavigationPlace("account", "Your account", "human", ("account", "security", "sign"), group=SETTINGS),
+    NavigationPlace("audit", "Audit", "clock", ("audit",), group=REFERENCE),
+    NavigationPlace("protections", "Protections", "gate", ("protections",), group=REFERENCE),
+    NavigationPlace("docs", "Documents", "doc", ("docs",), group=REFERENCE),
+    NavigationPlace("api-docs", "API reference", "braces", ("api",), group=REFERENCE),
 )
-"""Places below the navigation, for looking things up."""
-HEALTH = NavigationPlace("health", "Health", "health", ("health",))
+"""Places below the navigation, by group."""
+HEALTH = NavigationPlace("health", "Health", "health", ("health",), group=SETTINGS)
 """Place below the navigation for staff of the installation."""
 STAFF: tuple[NavigationPlace, ...] = (HEALTH, NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)))
 """Places that the palette offers to staff of the installation."""
@@ -174,7 +177,7 @@ class Frame:
     def more(self) -> list[NavigationLink]:
         """Return the links below the navigation."""
         rows = [place for place in MORE if self.reads_audit or place.route != "audit"]
-        return self._links((*rows, HEALTH) if self.staff else rows)
+        return self._links(sorted((*rows, HEALTH), key=lambda place: place.group == REFERENCE) if self.staff else rows)
 
     @property
     def foot_only(self) -> tuple[str, ...]:

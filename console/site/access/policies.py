@@ -162,7 +162,7 @@ ROUTES: Mapping[str, Policy] = {
     "docs-page": Policy.SIGNED_IN,
     "docs-picture": Policy.SIGNED_IN,
     "api-docs": Policy.SIGNED_IN,
-    "api-openapi": Policy.API,
+    "api-openapi": Policy.PUBLIC,
     "api-unknown": Policy.API,
     "api-fabrics": Policy.API,
     "api-fabric": Policy.API,

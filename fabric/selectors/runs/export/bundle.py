@@ -284,6 +284,6 @@ def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], content:
         "timestamp": at,
         "source": unnamed,
         "destination": unnamed,
-        "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version},
+        "payload": {"seq": seq, "content_ref": "", "kind": kind, "version": version, "unread": True},
         "content": content,
     }

@@ -64,8 +64,9 @@ def test_every_policy_has_a_route():
     assert set(ROUTES) == {pattern.name for pattern in patterns()}
 
 
-def test_strangers_get_the_login_and_the_health_and_nothing_else():
+def test_strangers_get_the_login_the_health_and_the_schema_and_nothing_else():
     assert {name for name, policy in ROUTES.items() if policy is Policy.PUBLIC} == {
+        "api-openapi",
         "csp-reports",
         "livez",
         "readyz",
@@ -110,7 +111,9 @@ class TestSignedOut:
             assert client.post(address(name)).status_code == 403, name
 
 
-@pytest.mark.parametrize("name", [name for name in ROUTES if name not in ("livez", "readyz", "healthz", "csp-reports")])
+@pytest.mark.parametrize(
+    "name", [name for name in ROUTES if name not in ("livez", "readyz", "healthz", "csp-reports", "api-openapi")]
+)
 def test_a_form_from_elsewhere_is_refused(name, browser):
     browser.handler.enforce_csrf_checks = True
     assert browser.post(address(name)).status_code == 403
