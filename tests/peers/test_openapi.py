@@ -40,7 +40,7 @@ def called(*command: str, given: str = "") -> str:
     """What a program of the peers prints. It finds the programs that are installed beside it."""
     path = f"{Path(python()).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        command, input=given, env={**os.environ, "PATH": path}, text=True, capture_output=True, timeout=120, check=False
+        command, input=given, env={**os.environ, "PATH": path}, text=True, capture_output=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Describes the payload of each kind of event as JSON Schema, so that a client generator makes a type for each."""
+"""Describes the payload of each kind of event as JSON Schema, for generators of clients."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _complete(shape: JSON, fact: type[Any]) -> None:
 
 
 def _tidy(name: str, given: JSON) -> JSON:
-    """Return a definition under its own title, since generators name types by titles, with a description of one line."""
+    """Return a definition with a title of its own, by which generators name types, and a description of one line."""
     shape: JSON = {**json.loads(json.dumps(given)), "title": name}
     shape["description"] = " ".join(shape["description"].replace("``", "`").split())
     return shape

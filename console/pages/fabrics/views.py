@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.editor.draft import editing
+from console.pages.fabrics.summary import build_summary
 from console.pages.memories import views as memories
 from console.site.access.actors import find_actor
 from console.templatetags.marks import EFFECTS
@@ -150,6 +151,7 @@ def _versions(actor: Actor, page: RevisionPage) -> dict[str, Any]:
 TABS: Mapping[str, Tab] = {
     tab.name: tab
     for tab in (
+        Tab("summary", "Summary", build_summary),
         Tab("agents", "Agents", _agents),
         Tab("topology", "Topology", _topology),
         Tab("stages", "Stages and gates", _stages),
@@ -162,6 +164,8 @@ TABS: Mapping[str, Tab] = {
     )
 }
 """Tabs of a fabric's page by the name in the address; the first is the default."""
+TABS_OF_VERSION = {name: tab for name, tab in TABS.items() if name != "summary"}
+"""Tabs of one version's page. The summary is about the fabric."""
 
 
 @require_safe
@@ -196,17 +200,22 @@ def show_fabric(
     request: HttpRequest, page: RevisionPage, *, pinned: bool, refused: str = "", status: int = 200
 ) -> HttpResponse:
     """Show a fabric, or one of its revisions (``pinned``). ``refused``: why no copy was made."""
-    actor, asked = find_actor(request.user), request.GET.get("tab", next(iter(TABS)))
-    if asked not in TABS:
-        known = ", ".join(TABS)
+    actor, tabs = find_actor(request.user), TABS_OF_VERSION if pinned else TABS
+    first = next(iter(tabs))
+    asked = request.GET.get("tab", first)
+    if asked not in tabs:
+        known = ", ".join(tabs)
         raise Refused(f"a fabric's page has no part {asked[:40]!r}; it has: {known}", code="not_found", field="tab")
-    tab = TABS[asked]
+    tab = tabs[asked]
     seen = {
         "page": page,
         "pinned": pinned,
         "tab": tab.name,
         "title": tab.label,
-        "tabs": [(one, _count(one.name, page), _address(one, page, pinned=pinned)) for one in TABS.values()],
+        "tabs": [
+            (one, _count(one.name, page), _build_address(page, "" if one.name == first else one.name, pinned=pinned))
+            for one in tabs.values()
+        ],
         "part": f"fabrics/parts/{tab.name}.html",
         "waiting": change_requests(actor, page.fabric.name),
         "refused": refused,
@@ -225,11 +234,11 @@ def _drafts(actor: Actor, name: str) -> dict[str, Any]:
     return {"own": own, "changes": changes, "others": [line for line in lines if line is not own]}
 
 
-def _address(tab: Tab, page: RevisionPage, *, pinned: bool) -> str:
-    """Return the address of a tab. The first tab is the page itself."""
+def _build_address(page: RevisionPage, tab: str, *, pinned: bool) -> str:
+    """Return the address of a tab; empty for the first one, which is the page itself."""
     name = page.fabric.name
     here = reverse("fabric-revision", args=[name, page.number]) if pinned else reverse("fabric", args=[name])
-    return here if tab is next(iter(TABS.values())) else f"{here}?tab={tab.name}"
+    return f"{here}?tab={tab}" if tab else here
 
 
 def _count(tab: str, page: RevisionPage) -> int | None:

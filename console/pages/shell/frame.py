@@ -23,6 +23,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.docs.page_help import help_address
 from console.pages.drills.banner import Going, find_batch
+from console.pages.shell.elsewhere import find_elsewhere, list_acts
 from console.pages.shell.keys import KEYS, Key
 from console.site.access.actors import find_actor, is_staff
 from console.site.access.policies import ROUTES
@@ -369,17 +370,21 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 @require_safe
 def results(request: HttpRequest) -> HttpResponse:
-    """Search runs, fabrics and reviews for ``q``. The page's script gets rows of the palette, with matching pages."""
+    """Search everything that has a page for ``q``. The page's script gets rows of the palette, with matching pages."""
     actor, query = find_actor(request.user), request.GET.get("q", "").strip(" \t\r\n")
-    found, problem, status = SearchResults(), "", 200
+    found, elsewhere, acts, problem, status = SearchResults(), (), (), "", 200
     try:
         found = search(actor, query)
+        elsewhere, acts = find_elsewhere(actor, query), list_acts(actor, found.fabrics)
     except Refused as refusal:
         problem, status = sentence(refusal.message), errors.STATUS[refusal.code]
     in_palette = bool(request.headers.get("HX-Request"))
     shown = {
         "searched": query,
         "found": found,
+        "elsewhere": elsewhere,
+        "acts": acts,
+        "count": found.count + len(elsewhere),
         "problem": problem,
         "group_max": GROUP_MAX,
         "searched_runs": SEARCHED_RUNS,

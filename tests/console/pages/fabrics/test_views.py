@@ -101,8 +101,26 @@ def test_every_part_of_every_sample(browser, actor, name):
         assert re.search(rf'href="/fabrics/{name}(\?tab={tab})?" aria-current="page"', answer.content.decode())
 
 
+def test_the_summary_says_how_the_fabric_does(browser, actor, small):
+    empty = text(browser.get("/fabrics/small"))
+    assert "It has not run yet." in empty
+    assert "no run</p>" in empty
+    run = ran(actor, small)
+    page = " ".join(re.sub(r"<[^>]+>", " ", text(browser.get("/fabrics/small"))).split())
+    assert "100 % 1 of 1 runs in 7 days" in page
+    assert "What do the notes say?" in page
+    assert f"/runs/{run.id}" in text(browser.get("/fabrics/small"))
+    assert "0 of 24 Never drilled" in page
+
+
+def test_a_version_has_no_summary(browser, small):
+    answer = browser.get("/fabrics/small/r1?tab=summary")
+    assert answer.status_code == 404
+    assert "it has: agents" in text(answer)
+
+
 def test_agents(browser, small):
-    page = text(browser.get("/fabrics/small"))
+    page = text(browser.get("/fabrics/small?tab=agents"))
     assert "Read.</pre>" in page
     assert "$1.0000 in, $2.0000 out" in page
     assert "read_document" in page
@@ -112,10 +130,10 @@ def test_agents(browser, small):
 
 def test_the_chain_of_fallbacks_is_told_with_its_prices_and_what_it_must_be_capable_of(browser, actor, small):
     fabric_publish(actor=actor, source=SPARED)
-    page = " ".join(re.sub(r"<[^>]+>", " ", text(browser.get("/fabrics/spared"))).split())
+    page = " ".join(re.sub(r"<[^>]+>", " ", text(browser.get("/fabrics/spared?tab=agents"))).split())
     assert "fallbacks spare $2.0000 in, $4.0000 out" in page
     assert "needs tool use" in page
-    none = text(browser.get("/fabrics/small"))
+    none = text(browser.get("/fabrics/small?tab=agents"))
     assert "none: no model takes over when the provider fails" in none
 
 
@@ -131,7 +149,7 @@ def test_unpriced_is_said(browser, small, actor):
     spec = json.loads(revision.spec)
     spec["models"][0]["price"] = None
     Revision.objects.update(spec=json.dumps(spec))
-    page = text(browser.get("/fabrics/small"))
+    page = text(browser.get("/fabrics/small?tab=agents"))
     assert page.count("Unpriced") == 2
     assert "$0.0000" not in page
 
@@ -283,7 +301,7 @@ MISSING = {
     f"/fabrics/small/r{10**40}": "the newest is r1",
     f"/fabrics/small/r{10**40}.yaml": "the newest is r1",
     "/fabrics/small/r1.yaml?form=verse": "a version has no form 'verse'; it has: written",
-    "/fabrics/small?tab=weather": "a fabric's page has no part 'weather'; it has: agents",
+    "/fabrics/small?tab=weather": "a fabric's page has no part 'weather'; it has: summary",
     "/fabrics/%00": "no fabric is named",
     f"/fabrics/{'x' * 3000}": "no fabric is named",
     "/fabrics/small/latest": "Page not found",

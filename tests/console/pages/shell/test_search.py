@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from console.pages.shell.frame import offered_places, places
+from fabric.selectors.models.breakers import list_breaker_views
+from fabric.services.models.catalogue import models_list
 from tests.console.pages.runs.test_views import queued
 from tests.fabric.services.world import ran
 
@@ -20,7 +24,7 @@ def test_nothing_asked(browser):
 def test_nothing_found(browser):
     page = browser.get("/search?q=zzzz")
     assert page.status_code == 200
-    assert b"No run, fabric or review that you may read matches <q>zzzz</q>" in page.content
+    assert b"Nothing that you may read matches <q>zzzz</q>" in page.content
 
 
 def test_results_are_grouped_and_lead_somewhere(browser, actor, doubtful):
@@ -31,6 +35,25 @@ def test_results_are_grouped_and_lead_somewhere(browser, actor, doubtful):
     page = browser.get("/search?q=doubtful").content.decode()
     assert 'href="/fabrics/doubtful"' in page
     assert ">Fabrics</h2>" in page
+
+
+def test_scenarios_breakers_models_and_members_are_found_by_name(browser, actor, doubtful):
+    breaker, model = list_breaker_views(actor)[0].name, models_list(actor).models[0].spec.name
+    names = {"scenario": "loop", "breaker": breaker, "model": model, "member": actor.name}
+    for kind, name in names.items():
+        page = browser.get("/search", {"q": name}, headers=SCRIPTED).content.decode()
+        assert re.search(rf'palette-elsewhere-\d+" href="/[^"]+".*?<small>{kind}</small>', page, re.DOTALL), kind
+    assert "Elsewhere" not in browser.get("/search?q=ow", headers=SCRIPTED).content.decode()
+
+
+def test_a_fabric_that_is_found_offers_what_its_viewer_may_do(browser, actor, doubtful):
+    page = browser.get("/search?q=doubtful", headers=SCRIPTED).content.decode()
+    acts = re.findall(r'palette-act-\d+" href="([^"]+)".*?<span>([^<]+)</span>', page, re.DOTALL)
+    assert acts == [
+        ("/runs/start?fabric=doubtful", "Start a run of doubtful"),
+        ("/fabrics/doubtful#edit", "Edit doubtful"),
+        ("/drills?fabric=doubtful", "Drill doubtful"),
+    ]
 
 
 def test_a_review_is_found_by_its_id(browser, actor, doubtful):
@@ -62,7 +85,7 @@ def test_more_than_twenty(browser, actor, small):
     for n in range(21):
         queued(actor, small, f"request {n}")
     page = browser.get("/search?q=request").content.decode()
-    assert page.count("<tr>") == 21  # The head, and twenty.
+    assert page.partition("Elsewhere</h2>")[0].count("<tr>") == 21  # The head, and twenty.
     assert "the first 20, there are more" in page
     assert "the first 20" in browser.get("/search?q=request", headers=SCRIPTED).content.decode()
 
