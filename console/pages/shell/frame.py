@@ -34,6 +34,7 @@ from fabric.core.people.roles import Right, holders
 from fabric.selectors.errors import Refused
 from fabric.selectors.models.breakers import breakers_open_count
 from fabric.selectors.overview import frame_counts as standing
+from fabric.selectors.runs.stops import StopView
 from fabric.selectors.overview.search import GROUP_MAX, SEARCHED_RUNS, SearchResults, search
 from fabric.selectors.overview.waiting import waiting_count
 from simulator.drills.selectors.drills import drills_open_count
@@ -106,7 +107,10 @@ HEALTH = NavigationPlace("health", "Health", "health", ("health",))
 STAFF: tuple[NavigationPlace, ...] = (HEALTH, NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)))
 """Places that the palette offers to staff of the installation."""
 
-FOUND: tuple[NavigationPlace, ...] = (NavigationPlace("drill-stop", "Stop all drills", "stop"),)
+FOUND: tuple[NavigationPlace, ...] = (
+    NavigationPlace("run-stops", "Stop new runs", "stop"),
+    NavigationPlace("drill-stop", "Stop all drills", "stop"),
+)
 """Places that only the palette offers."""
 
 
@@ -253,8 +257,17 @@ class Frame:
     @cached_property
     def workspace(self) -> str:
         """Return the name of the workspace."""
+        return self._workspace[0]
+
+    @property
+    def stop(self) -> StopView | None:
+        """Return the stop that refuses all new runs of the workspace; None: they may start."""
+        return self._workspace[1]
+
+    @cached_property
+    def _workspace(self) -> tuple[str, StopView | None]:
         actor = self.actor
-        return _or_else(lambda: standing.workspace_name(actor), "") if actor else ""
+        return _or_else(lambda: standing.frame_workspace(actor), ("", None)) if actor else ("", None)
 
     @property
     def help(self) -> str:

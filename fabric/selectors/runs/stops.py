@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from django.db.models import BigIntegerField, Count, Q, QuerySet
+from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import JSONObject
 
 from fabric.core.people.actor import Actor
 from fabric.core.values.words import instant
@@ -64,9 +66,9 @@ class StopView:
 
     @property
     def said(self) -> str:
-        """Return who stopped what, since when, until when, and why."""
-        until = f" until {instant(self.until_at)}" if self.until_at else ""
-        return f"{self.stopped_by} stopped {self.what} on {instant(self.stopped_at)}{until}: {self.reason}"
+        """Return what is stopped, since when, by whom, until when, and why."""
+        until = f", until {instant(self.until_at)}" if self.until_at else ""
+        return f"{self.what} are stopped since {instant(self.stopped_at)}, by {self.stopped_by}{until}: {self.reason}"
 
     @property
     def resumable(self) -> int:
@@ -91,6 +93,20 @@ def find_stop(actor: Actor, fabric: str) -> StopView | None:
     """
     rows = _visible(actor).filter(_stands(), Q(fabric=None) | Q(fabric__name=fabric))
     return min(_views(rows.values_list(*_COLUMNS)), key=lambda one: one.fabric, default=None)
+
+
+def query_workspace_stop(workspace: str) -> Subquery:
+    """Return the stop of all new runs of a workspace as a column, for ``read_stop``. ``workspace``: the outer query's
+    field of its id.
+    """
+    rows = StartStop.objects.filter(_stands(), fabric=None, workspace=OuterRef(workspace))
+    columns = {name: F(name) for name in _COLUMNS if name != "fabric__name"}
+    return Subquery(rows.values(stop=JSONObject(**columns))[:1])
+
+
+def read_stop(row: Mapping[str, Any] | None) -> StopView | None:
+    """Return such a column as a view; None: new runs of the workspace are not stopped."""
+    return None if row is None else StopView(**row | {"fabric": "", "running": RunningRuns(row["running"])})
 
 
 def stops_list(actor: Actor) -> list[StopView]:

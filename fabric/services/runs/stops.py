@@ -58,7 +58,7 @@ def stop_new_runs(
         same = StartStop.objects.filter(OPEN, workspace_id=actor.workspace_id, fabric=fabric_id)
         end_expired(same, now)
         if (standing := same.values_list("id", flat=True).first()) is not None:
-            message = f"new runs are stopped already: {stop_get(actor, standing).said}"
+            message = f"there is a stop already: {stop_get(actor, standing).said}"
             raise Refused(message, code="conflict", field="stop")
         made = StartStop.objects.create(
             workspace_id=actor.workspace_id,
@@ -91,7 +91,7 @@ def allow_new_runs(*, actor: Actor, stop_id: str, resume: bool = False) -> StopV
         lifted = mine.filter(OPEN).update(ended_at=now, ended_by=actor.name, left=left, left_by=actor.name)
         if not lifted:
             if not resume or not seen.resumable:
-                message = f"this stop has ended already, so it refuses no run: {seen.said}"
+                message = f"the stop of {seen.what} has ended already, so it refuses no run"
                 raise Refused(message, code="conflict", field="stop")
             mine.update(left=left, left_by=actor.name)
         about = {"stop": stop_id, "resume": resume}

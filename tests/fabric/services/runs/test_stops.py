@@ -57,9 +57,9 @@ class TestWhatIsRefused:
     def test_no_run_of_a_stopped_fabric_starts_and_one_sentence_says_all(self, start, actor, small, other):
         stop_new_runs(actor=actor, fabric=small, reason=" The provider\nis down. ")
         said = refused(start, small)
-        assert said.startswith(f"owner stopped new runs of {small} on 20")
+        assert said.startswith(f"new runs of {small} are stopped since 20")
         assert said.endswith(
-            f"UTC: The provider is down; start it again when an operator or owner has allowed new runs of {small}"
+            f"UTC, by owner: The provider is down; start it again when an operator or owner has allowed new runs of {small}"
         )
         assert start(other).created
         assert Run.objects.count() == 1
@@ -67,7 +67,7 @@ class TestWhatIsRefused:
 
     def test_no_run_of_a_stopped_workspace_starts(self, start, actor, small, other):
         stop = stop_new_runs(actor=actor, fabric="", reason="An incident.")
-        assert [refused(start, one).partition(" on ")[0] for one in (small, other)] == ["owner stopped new runs"] * 2
+        assert [refused(start, one).partition(" since ")[0] for one in (small, other)] == ["new runs are stopped"] * 2
         allow_new_runs(actor=actor, stop_id=stop.id)
         assert start(small).created
         assert lines(Act.NEW_RUNS_STOPPED) == lines(Act.NEW_RUNS_ALLOWED) == [("owner", actor.workspace_id)]
@@ -103,7 +103,7 @@ class TestItsEnd:
     def test_its_given_end_comes_by_the_databases_clock(self, start, store, nudge, actor, small):
         stop = stop_new_runs(actor=actor, fabric=small, reason="Until noon.", for_s=3_600)
         assert stop.until_at == stop.stopped_at + 3_600 * US
-        assert " until 20" in refused(start, small)
+        assert ", until 20" in refused(start, small)
         assert not are_stops_due(database_us())
         ended = database_us() - 1
         StartStop.objects.update(until_at=ended)
@@ -141,7 +141,7 @@ class TestItsEnd:
 class TestWhatIsAsked:
     def test_one_place_is_stopped_once(self, actor, small):
         stop_new_runs(actor=actor, fabric=small, reason="First.")
-        with pytest.raises(Refused, match=r"stopped already: owner stopped new runs of small on .*: First\.") as caught:
+        with pytest.raises(Refused, match=r"already: new runs of small are stopped since .*: First\.") as caught:
             stop_new_runs(actor=actor, fabric=small, reason="Second.")
         assert caught.value.code == "conflict"
         assert StartStop.objects.count() == 1
