@@ -10,7 +10,7 @@ from ninja import Body, Path, Router, Status
 from pydantic import Field
 
 from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
-from console.site.access.actors import find_actor
+from console.site.access.callers import find_actor
 from fabric.selectors.runs.stops import RunningRuns, StopView, stops_list
 from fabric.services.runs.stops import (
     STOP_REASON_CHARS_MAX,
@@ -69,12 +69,16 @@ class StopOut(ResponseShape):
     reason: str = Field(description="Why.", examples=["The provider bills twice."])
     until: Instant | None = Field(description="Its given end; null: it stands until a person lifts it.")
     running: RunningRuns = Field(description="What becomes of the runs that were started before.")
-    left: str = Field(description="What workers have yet to do with these: pause, cancel or resume; empty: nothing.", examples=[""])
+    left: str = Field(
+        description="What workers have yet to do with these: pause, cancel or resume; empty: nothing.", examples=[""]
+    )
     paused: int = Field(description="Runs that it paused.", examples=[12])
     cancelled: int = Field(description="Runs that it cancelled.", examples=[0])
     resumed: int = Field(description="Runs that it paused and that were resumed with it.", examples=[0])
     ended_at: Instant | None = Field(description="When it ended; null: it stands, or its given end has just come.")
-    ended_by: str = Field(description="Member who lifted it; system: its given end came; empty: neither.", examples=[""])
+    ended_by: str = Field(
+        description="Member who lifted it; system: its given end came; empty: neither.", examples=[""]
+    )
 
 
 class StopsOut(ResponseShape):

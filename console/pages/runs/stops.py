@@ -94,9 +94,7 @@ def allow(request: HttpRequest, stop_id: str) -> HttpResponse:
     return redirect("run-stops")
 
 
-def _page(
-    request: HttpRequest, actor: Actor, form: StopForm, status: int = 200, problem: str = ""
-) -> HttpResponse:
+def _page(request: HttpRequest, actor: Actor, form: StopForm, status: int = 200, problem: str = "") -> HttpResponse:
     listed = stops_list(actor)
     standing = {one.id for one in stops_standing(actor)}
     fabrics = [one for one in fabrics_list(actor) if may_stop_starts(actor, one.name)]
@@ -127,5 +125,3 @@ def _row(actor: Actor, one: StopView) -> dict[str, Any]:
         "may": may_stop_starts(actor, one.fabric),
         "address": reverse("run-stop-allow", args=[one.id]),
     }
-
-

@@ -34,9 +34,9 @@ from fabric.core.people.roles import Right, holders
 from fabric.selectors.errors import Refused
 from fabric.selectors.models.breakers import breakers_open_count
 from fabric.selectors.overview import frame_counts as standing
-from fabric.selectors.runs.stops import StopView
 from fabric.selectors.overview.search import GROUP_MAX, SEARCHED_RUNS, SearchResults, search
 from fabric.selectors.overview.waiting import waiting_count
+from fabric.selectors.runs.stops import StopView
 from simulator.drills.selectors.drills import drills_open_count
 from simulator.drills.services.drill_stop import Frame as Drills
 from simulator.drills.services.drill_stop import drills_frame

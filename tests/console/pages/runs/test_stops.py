@@ -12,17 +12,18 @@ import pytest
 from console.pages.runs.stops import ENDS
 from console.words.stops import RUNNING
 from fabric.models import Run, StartStop
-from fabric.selectors.reviews.queue import QueueFilter, Tab, queue_page
+from fabric.selectors.reviews.queue import Tab, queue_page
 from fabric.selectors.runs.stops import RunningRuns, stops_list, stops_standing
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.stop_work import stops_carry_out
 from fabric.services.runs.stops import STOP_S_MAX, STOP_S_MIN, allow_new_runs, stop_new_runs
+from tests.console.api.conftest import program, token
 from tests.console.outage import table_away
 from tests.fabric.management.console import command
 from tests.fabric.services.world import GIVEN_UP, nudge, ran, store
 from tests.people import member, signed_in
 
-__all__ = ["nudge", "store"]
+__all__ = ["nudge", "program", "store", "token"]
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = "/runs/stops"
 SAID = "Every start is refused."
@@ -89,7 +90,7 @@ FILES = {
     "fabric/services/runs/start.py": (),
     "fabric/services/runs/forks.py": (),
     "fabric/services/reviews/follow_ups.py": (),
-    "console/pages/reviews/assignments.py": ("page_follow_up",),
+    "console/pages/reviews/answers.py": ("page_follow_up",),
     "console/api/reviews/queue.py": ("api_follow_up",),
     "fabric/management/commands/review.py": ("command_follow_up",),
     "console/pages/runs/start.py": ("page",),
@@ -101,7 +102,6 @@ FILES = {
 APART = {
     "simulator/drills/live/cells.py": "drills have a workspace of their own",
     "simulator/scoreboard/runs.py": "it measures in an installation of its own",
-    "simulator/installation/workers.py": "the same",
 }
 
 
