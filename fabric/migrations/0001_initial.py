@@ -1123,7 +1123,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'fabric_start_stop',
-                'indexes': [models.Index(fields=['workspace', '-stopped_at', 'id'], name='start_stop_list'), models.Index(condition=models.Q(('left', ''), _negated=True), fields=['left'], name='start_stop_left')],
+                'indexes': [models.Index(condition=models.Q(('left', ''), _negated=True), fields=['left'], name='start_stop_left')],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True)), fields=('workspace', 'fabric'), name='start_stop_fabric_once'), models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True), ('fabric', None)), fields=('workspace',), name='start_stop_once'), models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='start_stop_has_reason')],
             },
         ),

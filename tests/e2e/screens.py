@@ -38,7 +38,7 @@ from tests.e2e.models import model_scenes
 from tests.e2e.notifications import notification_scenes
 from tests.e2e.people import member_scenes
 from tests.e2e.reviews import history_scenes, review_scenes
-from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes, stop_scenes
 from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
@@ -126,6 +126,8 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(drill_scenes.lived(home))
     camera.shoot(scenario_scenes.lived(home))
     for part in drill_stop_scenes.parts(home):
+        camera.shoot(part)
+    for part in stop_scenes.parts(home):
         camera.shoot(part)
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))

@@ -82,9 +82,9 @@ class StopOut(ResponseShape):
 
 
 class StopsOut(ResponseShape):
-    """The newest stops of new runs."""
+    """Stops of new runs."""
 
-    stops: list[StopOut] = Field(description="The newest first, at most 100.")
+    stops: list[StopOut] = Field(description="Those that stand, then those that ended, the latest first; at most 100.")
 
 
 @router.get("/stops", response=StopsOut, url_name="api-stops", operation_id="listStops")

@@ -58,7 +58,7 @@ ACTIONS = {
     "withdraw": "take back a request of one's own",
     "stop": "stop new runs of a fabric, or of the whole workspace with --all",
     "allow": "allow new runs again, and resume the runs that the stop paused",
-    "stops": "stops of new runs, standing and ended, the newest first",
+    "stops": "stops of new runs: those that stand, then those that ended, the latest first",
 }
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 """``small`` or ``small@2``; any other argument is a file."""

@@ -43,10 +43,7 @@ class StartStop(models.Model):
         """Indexes and constraints."""
 
         db_table = "fabric_start_stop"
-        indexes = (
-            Index(fields=["workspace", "-stopped_at", "id"], name="start_stop_list"),
-            Index(fields=["left"], condition=TO_DO, name="start_stop_left"),
-        )
+        indexes = (Index(fields=["left"], condition=TO_DO, name="start_stop_left"),)
         constraints = (
             UniqueConstraint(fields=["workspace", "fabric"], condition=OPEN, name="start_stop_fabric_once"),
             UniqueConstraint(fields=["workspace"], condition=OPEN & Q(fabric=None), name="start_stop_once"),

@@ -20,7 +20,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
 
 STOPS_MAX = 100
-"""Largest number of stops that a list shows, the newest first."""
+"""Largest number of stops that a list shows."""
 
 
 class RunningRuns(StrEnum):
@@ -110,9 +110,9 @@ def read_stop(row: Mapping[str, Any] | None) -> StopView | None:
 
 
 def stops_list(actor: Actor) -> list[StopView]:
-    """Return the newest stops, standing or over, with the numbers of runs that they moved."""
-    rows = _counted(_visible(actor)).order_by("-stopped_at", "id")[:STOPS_MAX]
-    return _views(rows)
+    """Return the stops that stand, then those that ended last, with the numbers of runs that they moved."""
+    order = (F("ended_at").desc(nulls_first=True), "-stopped_at", "id")
+    return _views(_counted(_visible(actor)).order_by(*order)[:STOPS_MAX])
 
 
 def stop_get(actor: Actor, stop_id: str) -> StopView:
