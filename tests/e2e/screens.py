@@ -127,8 +127,6 @@ def round_of(camera: Camera, desk: str) -> None:
     camera.shoot(scenario_scenes.lived(home))
     for part in drill_stop_scenes.parts(home):
         camera.shoot(part)
-    for part in stop_scenes.parts(home):
-        camera.shoot(part)
     camera.shoot(held_scenes.held(home, ids))
     camera.shoot(scenes.inspected(home))
     camera.for_readme(f"/runs/{ids['done0']}")
@@ -233,6 +231,13 @@ def topologies_round(camera: Camera) -> None:
             camera.shoot(found)
 
 
+def stops_round(camera: Camera) -> None:
+    """Stops of new runs: none, standing, and over."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    for part in stop_scenes.parts(camera.home):
+        camera.shoot(part)
+
+
 def saying_round(camera: Camera) -> None:
     """Words of people in conversations, as an owner and a viewer see them."""
     home = camera.home
@@ -308,6 +313,7 @@ ROUNDS: dict[str, Round] = {
     "members": Round(_plain, lambda camera, _: members_round(camera)),
     "editor": Round(_plain, lambda camera, _: editor_round(camera)),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
+    "stops": Round(_plain, lambda camera, _: stops_round(camera)),
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),
     "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),
