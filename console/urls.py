@@ -37,6 +37,7 @@ from console.pages.runs import control as run_control
 from console.pages.runs import events as run_events
 from console.pages.runs import messages as run_say
 from console.pages.runs import start
+from console.pages.runs import stops as run_stops
 from console.pages.runs import views as runs
 from console.pages.runs.list import views as runs_list
 from console.pages.scenarios import authoring as scenario_edit
@@ -51,6 +52,8 @@ urlpatterns = [
     path("overview/live", overview.live, name="overview-live"),
     path("overview/cards/<slug:card>", overview.card, name="overview-card"),
     path("runs/start", start.start, name="start"),
+    path("runs/stops", run_stops.stops, name="run-stops"),
+    path("runs/stops/<slug:stop_id>/allow", run_stops.allow, name="run-stop-allow"),
     path("login", login.login, name="login"),
     path("login/link", login_passwords.login_link, name="login-link"),
     path("login/second", login_second.second, name="login-second"),

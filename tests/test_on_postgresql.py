@@ -1,4 +1,4 @@
-"""Tests that every run has on SQLite, on PostgreSQL as well: what people decided is counted, filtered and exported alike, and what they do to follow-ups."""
+"""Tests that every run has on SQLite, on PostgreSQL as well: what people decided is counted, filtered and exported alike, and what they do to follow-ups; new runs are stopped without a gap."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ FILES = (
     "tests/fabric/services/reviews/test_approved_bytes.py",
     "tests/fabric/services/reviews/test_export.py",
     "tests/fabric/services/reviews/test_follow_ups.py",
+    "tests/fabric/services/runs/test_stop_work.py",
+    "tests/fabric/services/runs/test_stops.py",
     "tests/console/api/reviews/test_history.py",
 )
 

@@ -24,11 +24,12 @@ from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
 from console.api.runs import decisions as explained
 from console.api.runs import operations as runs
-from console.api.runs import records
+from console.api.runs import records, stops
 from console.site.errors.pages import STATUS
 from console.site.errors.problems import RETRY_AFTER, FieldError, Problem, build_id, problem_response
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.selectors.errors import Refused
+from fabric.services.runs.start import STOPPED
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ ROUTERS = (
     drafts.router,
     memories.router,
     runs.router,
+    stops.router,
     explained.router,
     records.cost_router,
     records.router,
@@ -175,12 +177,13 @@ def _on_refused(request: HttpRequest, refusal: Refused) -> HttpResponse:
         refusal.message.replace("start_key", "Idempotency-Key") if refusal.field == "start_key" else refusal.message
     )
     status = STATUS[refusal.code]
-    errors = [FieldError(path, message)] if path and status != 404 else []
+    stopped = {"code": STOPPED} if refusal.field == STOPPED else {}
+    errors = [FieldError(path, message)] if path and status != 404 and not stopped else []
     headers = {"Retry-After": RETRY_AFTER} if status == 503 else {}
     placed = [
         {"path": one.path, "line": one.line, "column": one.column, "sentence": one.sentence} for one in refusal.placed
     ]
-    extra = {"problems": placed} if placed else {}
+    extra = {"problems": placed} if placed else stopped
     return problem_response(request, Problem(status, message, errors, extra, headers))
 
 

@@ -16,6 +16,7 @@ from console.site.access.callers import SCOPES
 from console.site.errors.problems import KINDS, MEDIA_TYPE, REQUEST_ID
 from fabric.core.values.units import JSON
 from fabric.program.name import program
+from fabric.services.runs.start import STOPPED
 
 ROOT = "/api/v1/"
 
@@ -53,6 +54,7 @@ _PROBLEM: JSON = {
             "description": "For a submitted text: each error with its place.",
             "items": {"$ref": "#/components/schemas/PlacedOut"},
         },
+        "code": {"type": "string", "enum": [STOPPED], "description": "For a program: new runs are stopped (listStops)."},
         "answer": {"$ref": "#/components/schemas/AnswerOut", "description": "The answer that a review has already."},
         "assignment": {"$ref": "#/components/schemas/AssignmentOut", "description": "Person who claimed the review."},
     },
@@ -228,7 +230,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("startRun", 200): "The run that an earlier request with this Idempotency-Key and this body started.",
     ("startRun", 201): "The run that was started.",
     ("startRun", 404): "There is no published fabric of that name.",
-    ("startRun", 409): "The Idempotency-Key was used with another body.",
+    ("startRun", 409): "New runs are stopped, which the problem's code says; or the Idempotency-Key was used with another body.",
     ("startRun", 413): "The request, a document or the whole body is too large.",
     ("startRun", 422): "Something in the body is not acceptable: a tier that the fabric does not allow, a document that is no text ...",
     ("cancelRun", 202): "The cancellation is recorded; the run ends when its calls are abandoned.",
@@ -248,7 +250,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("writeContextOfRun", 422): "Nothing is written, too many variables are, or one has no name that may be written.",
     ("forkRun", 200): "The run that an earlier request with this Idempotency-Key and this body started.",
     ("forkRun", 201): "The run that was started.",
-    ("forkRun", 409): "Nothing is left to do at that event, its contents were erased, or the Idempotency-Key was used with another body.",
+    ("forkRun", 409): "Nothing is left to do at that event, its contents were erased, the Idempotency-Key was used with another body, or new runs are stopped.",
     ("forkRun", 413): "The edit is too large.",
     ("forkRun", 422): "The run has no such event, or the edit does not fit.",
     ("exportRun", 200): "The bundle: a ZIP file with the events as NDJSON, the revision, the decisions, the chain and what verifies them offline.",
@@ -263,6 +265,13 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("continueDecision", 200): "The run takes the answer at once.",
     ("continueDecision", 403): "Another person gave the answer.",
     ("continueDecision", 409): "There is no answer, or it was undone.",
+    ("listStops", 200): "The stops.",
+    ("stopNewRuns", 201): "No new run starts.",
+    ("stopNewRuns", 404): "There is no such fabric.",
+    ("stopNewRuns", 409): "They are stopped already.",
+    ("allowNewRuns", 200): "New runs may start, unless another stop stands.",
+    ("allowNewRuns", 404): "There is no such stop.",
+    ("allowNewRuns", 409): "It has ended, and no run is left to resume.",
     ("listAuditRecords", 200): "The records.",
     ("listAuditRecords", 422): "The cursor or the act is none.",
     ("getAuditRecord", 200): "The record.",

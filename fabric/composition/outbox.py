@@ -25,6 +25,7 @@ from fabric.services.notifications.delivery import (
     notifications_to_prune,
 )
 from fabric.services.notifications.member_mail import members_notify, members_wanted
+from fabric.services.notifications.run_ends import run_ends_make, run_ends_wanted
 from fabric.worker.process.duties import DutySpec, database_us
 
 LOOK_S = 5.0
@@ -40,11 +41,12 @@ of it.
 def targets() -> tuple[Target, ...]:
     """Return the targets of alerts and reviews: the operator's mailboxes and webhooks, for all workspaces.
 
-    Webhooks also get the outcomes of reviews. Members are not among them (``services.notifications.member_mail``), and
+    Webhooks also get the outcomes of reviews, and the ends of runs of the named fabrics. Members are not among them (``services.notifications.member_mail``), and
     members alone get mail about changes of fabrics.
     """
     mail = (Target(channel=Channel.EMAIL, address=one, wants=MAILED) for one in settings.FABRIC_NOTIFY_MAIL)
-    hooks = (Target(channel=Channel.WEBHOOK, address=one) for one in settings.FABRIC_NOTIFY_WEBHOOKS)
+    ends = frozenset(settings.FABRIC_NOTIFY_RUN_ENDS)
+    hooks = (Target(channel=Channel.WEBHOOK, address=one, ends=ends) for one in settings.FABRIC_NOTIFY_WEBHOOKS)
     return (*mail, *hooks)
 
 
@@ -71,7 +73,8 @@ def post(stopped: threading.Event | None = None) -> NotificationChannels:
 
 def has_work() -> bool:
     """Return True if there is something to report or to send: a few reads."""
-    if notifications_wanted(targets()) or notifications_due(now=database_us()):
+    those = targets()
+    if notifications_wanted(those) or run_ends_wanted(those) or notifications_due(now=database_us()):
         return True
     return mails() and members_wanted()
 
@@ -79,6 +82,7 @@ def has_work() -> bool:
 def notify(stopped: threading.Event | None = None) -> None:
     """Create the missing rows, and send the due ones."""
     notifications_make(targets(), now=database_us())
+    run_ends_make(targets(), now=database_us())
     if mails():
         members_notify(now=database_us())
     notifications_send(post(stopped))

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from fabric.composition import outbox
-from fabric.composition.engine import Engine, signer
+from fabric.composition.engine import Engine, nudge, signer, store
 from fabric.services.audit.checkpoints import audit_seal, audit_waits, checkpoints_make
 from fabric.services.audit.folds import folds_flush, folds_wait
 from fabric.services.audit.retention import audit_retain, audit_rules_wanted
@@ -20,7 +20,9 @@ from fabric.services.budgets.caps import grants_prune, grants_to_prune
 from fabric.services.installation.retention import retention_apply, retention_wanted
 from fabric.services.memories.retention import memories_tidy, values_held
 from fabric.services.models.breakers import guard_changes_prune, guard_changes_to_prune
-from fabric.worker.process.duties import DutySpec, DutyThread
+from fabric.services.runs.stop_work import stops_carry_out
+from fabric.services.runs.stops import are_stops_due
+from fabric.worker.process.duties import DutySpec, DutyThread, database_us
 from fabric.worker.watchdog import Watchdog, map_threads
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ AGAIN_MAX_S = 60.0
 """Largest pause between two tries in seconds, where the configuration is at fault: each pause is twice as long."""
 CHECKPOINT_S = 300.0
 DAY_S = 86_400.0
+STOPS_S = 2.0
+"""Longest time until a stop of new runs comes to the runs that go on, in seconds."""
 STARTING_S = 20.0
 """Seconds that a stopping worker waits for its engine's start to finish, which a silent database may hold up."""
 
@@ -71,7 +75,15 @@ def duties() -> tuple[DutySpec, ...]:
     memories = DutySpec(
         name="memories", look_s=3_600.0, every_s=DAY_S, lease_s=3_600.0, wanted=values_held, act=memories_tidy
     )
-    return folds, seal, checkpoint, retention, cut, prune, changes, memories
+    stops = DutySpec(
+        name="stops",
+        look_s=STOPS_S,
+        every_s=0.0,
+        lease_s=300.0,
+        wanted=lambda: are_stops_due(database_us()),
+        act=lambda: stops_carry_out(store(), nudge()),
+    )
+    return stops, folds, seal, checkpoint, retention, cut, prune, changes, memories
 
 
 class EngineWorker:

@@ -219,6 +219,7 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     "export_run": (Act.RUN_EXPORTED,),
     "fabric": (
         Act.FABRIC_PUBLISHED, Act.FABRIC_REVERTED, Act.CHANGE_REQUESTED, Act.CHANGE_REJECTED, Act.CHANGE_WITHDRAWN, Act.DRAFT_DISCARDED,
+        Act.NEW_RUNS_STOPPED, Act.NEW_RUNS_ALLOWED,
     ),
     "graph": LOOKS,
     "member": (

@@ -9,6 +9,7 @@ import fabric.models.fields.packed
 from django.conf import settings
 from django.db import migrations, models
 
+from fabric.migrations._admission import install_admission
 from fabric.migrations._append_only import install
 
 FEW_AND_BUSY = ("fabric_budget", "fabric_budget_window", "fabric_bucket", "fabric_guard", "fabric_guard_count")
@@ -1104,6 +1105,43 @@ class Migration(migrations.Migration):
             model_name='workspacepolicyversion',
             constraint=models.UniqueConstraint(fields=('workspace', 'number'), name='workspace_policy_once'),
         ),
+        migrations.CreateModel(
+            name='StartStop',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('stopped_by', models.TextField()),
+                ('stopped_at', models.BigIntegerField()),
+                ('reason', models.TextField()),
+                ('until_at', models.BigIntegerField(blank=True, null=True)),
+                ('running', models.TextField()),
+                ('left', fabric.models.fields.identities.KeyField(blank=True, db_default='', default='')),
+                ('left_by', models.TextField()),
+                ('ended_at', models.BigIntegerField(blank=True, null=True)),
+                ('ended_by', models.TextField(blank=True, db_default='', default='')),
+                ('fabric', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.fabric')),
+                ('workspace', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_start_stop',
+                'indexes': [models.Index(condition=models.Q(('left', ''), _negated=True), fields=['left'], name='start_stop_left')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True)), fields=('workspace', 'fabric'), name='start_stop_fabric_once'), models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True), ('fabric', None)), fields=('workspace',), name='start_stop_once'), models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='start_stop_has_reason')],
+            },
+        ),
+        migrations.CreateModel(
+            name='StoppedRun',
+            fields=[
+                ('pk', models.CompositePrimaryKey('stop_id', 'run_id', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
+                ('did', fabric.models.fields.identities.KeyField(blank=True, default='')),
+                ('hold', models.PositiveIntegerField(default=0)),
+                ('resumed', models.BooleanField(db_default=False, default=False)),
+                ('stop', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='fabric.startstop')),
+            ],
+            options={
+                'db_table': 'fabric_stopped_run',
+            },
+        ),
         migrations.RunPython(tune, migrations.RunPython.noop),
         migrations.RunPython(install, migrations.RunPython.noop),
+        migrations.RunPython(install_admission, migrations.RunPython.noop),
     ]

@@ -11,6 +11,7 @@ from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
 from fabric.models.runs.journal import Event, Inbox, Snapshot
 from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
+from fabric.models.runs.stops import StartStop, StoppedRun
 from fabric.models.spending import (
     BudgetWindow,
     GrantReservation,
@@ -75,6 +76,8 @@ __all__ = [
     "SignIn",
     "SignInTries",
     "Snapshot",
+    "StartStop",
+    "StoppedRun",
     "UsedOnce",
     "Workspace",
     "WorkspacePolicyVersion",

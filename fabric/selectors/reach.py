@@ -26,6 +26,7 @@ PATHS: Mapping[str, str] = {
     "ChangeRequest": "name",
     "Drill": "fabric__name",
     "Schedule": "fabric__name",
+    "StartStop": "fabric__name",
 }
 """Path from each model's rows to the name of their fabric. ``Notification`` has none: it goes by its run or its
 change.

@@ -15,6 +15,13 @@ class RowRefused(Exception):
     """The database works and refused these rows for their content. A repeated call will be refused again."""
 
 
+class StartStopped(Exception):
+    """New runs of the run's fabric, or of its workspace, are stopped. Nothing was written."""
+
+    def __init__(self, workspace_id: str) -> None:
+        super().__init__(f"new runs are stopped in workspace {workspace_id!r}")
+
+
 class RunMissing(LookupError):
     """There is no run of that id."""
 

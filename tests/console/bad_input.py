@@ -27,6 +27,7 @@ from fabric.models import (
     MemoryEntry,
     Review,
     Run,
+    StartStop,
 )
 from fabric.selectors.fabrics.lookup import fabric_get
 from fabric.selectors.reviews.lookup import list_open_reviews
@@ -114,6 +115,11 @@ def _scheduled(workspace_id):
     return {"schedule_id": one.id} if one else {}
 
 
+def _stopped(workspace_id):
+    one = StartStop.objects.filter(workspace_id=workspace_id).first()
+    return {"stop_id": one.id} if one else {}
+
+
 def remember(fabric_id, key="budget", version=1, **more):
     """An entry of the memory ``notes``, as a run writes it."""
     written = {"value": "40", "run_id": str(uuid4()), "step_id": "fan_out.0.e0.r0", "agent": "reader"} | more
@@ -195,6 +201,7 @@ LOOKED_FOR = (
     ({"member_id", "invitation_id"}, _invited),
     ({"drill_id", "batch"}, _drilled),
     ({"schedule_id"}, _scheduled),
+    ({"stop_id"}, _stopped),
     ({"change_id"}, _changed),
     ({"record_id"}, _recorded),
 )

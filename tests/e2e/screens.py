@@ -38,7 +38,7 @@ from tests.e2e.models import model_scenes
 from tests.e2e.notifications import notification_scenes
 from tests.e2e.people import member_scenes
 from tests.e2e.reviews import history_scenes, review_scenes
-from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes, stop_scenes
 from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
@@ -231,6 +231,13 @@ def topologies_round(camera: Camera) -> None:
             camera.shoot(found)
 
 
+def stops_round(camera: Camera) -> None:
+    """Stops of new runs: none, standing, and over."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    for part in stop_scenes.parts(camera.home):
+        camera.shoot(part)
+
+
 def saying_round(camera: Camera) -> None:
     """Words of people in conversations, as an owner and a viewer see them."""
     home = camera.home
@@ -306,6 +313,7 @@ ROUNDS: dict[str, Round] = {
     "members": Round(_plain, lambda camera, _: members_round(camera)),
     "editor": Round(_plain, lambda camera, _: editor_round(camera)),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
+    "stops": Round(_plain, lambda camera, _: stops_round(camera)),
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),
     "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),

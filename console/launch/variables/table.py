@@ -32,6 +32,7 @@ _HOST = r"(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
 _host = re.compile(_HOST)
 _host_port = re.compile(rf"{_HOST}:([0-9]{{1,5}})")
 _field = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_fabric = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _mail = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -284,6 +285,14 @@ def _webhooks(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def _fabrics(name: str, text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    for one in found:
+        if one != "*" and not _fabric.fullmatch(one):
+            raise StartRefused(f"{name} has {shorten_value(one)} in it, which is no fabric's name: write names, or *.")
+    return found
+
+
 def _smtp_host(name: str, text: str) -> str:
     if not _host.fullmatch(text.lower()):
         raise StartRefused(f"{name} is {shorten_value(text)}, which is no host name: write it like mail.example.org.")
@@ -352,6 +361,7 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
     "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks, secret=True),
+    "FABRIC_NOTIFY_RUN_ENDS": Variable(Kind.SETTING, _fabrics),
     "FABRIC_WEBHOOK_SECRET": Variable(Kind.SETTING, variable_paths.webhook_secret, secret=True),
     "FABRIC_MAIL_FROM": Variable(Kind.SETTING, _mailbox),
     "FABRIC_SMTP_HOST": Variable(Kind.SETTING, _smtp_host),
@@ -397,6 +407,7 @@ SETTINGS = tuple(name for name, variable in VARIABLES.items() if variable.kind i
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "FABRIC_NOTIFY_MAIL": ("FABRIC_SMTP_HOST", "FABRIC_MAIL_FROM"),
     "FABRIC_NOTIFY_WEBHOOKS": ("FABRIC_WEBHOOK_SECRET",),
+    "FABRIC_NOTIFY_RUN_ENDS": ("FABRIC_NOTIFY_WEBHOOKS",),
     "FABRIC_AUDIT_OTLP_KEY": ("FABRIC_AUDIT_OTLP",),
     "FABRIC_OIDC_ISSUER": ("FABRIC_OIDC_CLIENT_ID", "FABRIC_OIDC_ROLES"),
     "FABRIC_SMTP_USER": ("FABRIC_SMTP_PASSWORD",),

@@ -119,6 +119,10 @@ WORDS: Mapping[str, VariableWords] = {
         "none",
         "`URL,...`: addresses that also get notifications. A comma in one is written `%2C`. Needs `FABRIC_WEBHOOK_SECRET`.",
     ),
+    "FABRIC_NOTIFY_RUN_ENDS": VariableWords(
+        "none",
+        "`NAME,...`: fabrics of whose ended runs the webhooks hear; `*`: of all. Needs `FABRIC_NOTIFY_WEBHOOKS`.",
+    ),
     "FABRIC_WEBHOOK_SECRET": VariableWords(
         "none", "The secret that signs webhooks: `whsec_` and base64 of 24 to 64 bytes."
     ),

@@ -31,6 +31,7 @@ PAGE_HELP: Mapping[str, str] = {
     "review": "how-to/answer-reviews",
     "reviews": "how-to/answer-reviews",
     "run": "how-to/find-why-a-run-failed",
+    "run-stops": "how-to/stop-calls-and-spending",
     "runs": "how-to/find-why-a-run-failed",
     "scenario": "how-to/run-drills",
     "scenarios": "how-to/run-drills",

@@ -43,6 +43,7 @@ from fabric.selectors.fabrics.lookup import (
 )
 from fabric.selectors.overview.success_cost import Activities, Activity, fabric_activities, success_costs
 from fabric.selectors.overview.tiles import NEWEST_RUNS, Tile
+from fabric.selectors.runs.stops import stops_standing
 from fabric.services.drafts.changes import NAME_CHARS_MAX
 from fabric.services.fabrics.yaml.export import export_revision, written_out
 from simulator.drills.selectors.drill_views import State
@@ -218,6 +219,7 @@ def show_fabric(
         ],
         "part": f"fabrics/parts/{tab.name}.html",
         "waiting": change_requests(actor, page.fabric.name),
+        "stop": next((one for one in stops_standing(actor) if one.fabric == page.fabric.name), None),
         "refused": refused,
         "wanted": request.POST.get("to", "")[:NAME_CHARS_MAX],
         **_drafts(actor, page.fabric.name),
@@ -307,7 +309,8 @@ def fabrics(request: HttpRequest) -> HttpResponse:
     names = {line.fabric.name for line in lines}
     only = [(name, _list_drafts(actor, rows)) for name, rows in drafts.items() if name not in names]
     asked = [one for one in change_requests(actor, most=ASKED_SHOWN) if one.waits]
-    shown = {"lines": lines, "only": only, "cut": found.cut, "legend": MIX.values(), "asked": asked}
+    stopped = {one.fabric for one in stops_standing(actor)}
+    shown = {"lines": lines, "only": only, "stopped": stopped, "cut": found.cut, "legend": MIX.values(), "asked": asked}
     return render(request, "fabrics/list.html", shown)
 
 

@@ -40,6 +40,7 @@ class TroubleWords:
 
 
 WORDS: Mapping[AttentionKind, TroubleWords] = {
+    AttentionKind.STOPPED: TroubleWords("Stopped", "danger", "stop", "new runs are stopped", "{} stops of new runs stand", "stopped", "See stops"),
     AttentionKind.OVERDUE: TroubleWords("Overdue", "danger", "human", "one review is overdue", "{} reviews are overdue", "due", "Decide"),
     AttentionKind.NO_WORKER: TroubleWords("No worker", "danger", "plug", "no worker is alive", "no worker is alive", "the oldest started", "Workers"),
     AttentionKind.QUARANTINED: TroubleWords(
@@ -120,6 +121,7 @@ class Everything(NamedTuple):
 
 
 ALL_OF: Mapping[AttentionKind, tuple[str, str]] = {
+    AttentionKind.STOPPED: ("run-stops", ""),
     AttentionKind.OVERDUE: ("reviews", ""),
     AttentionKind.NO_WORKER: ("", ""),
     AttentionKind.QUARANTINED: ("runs", "state:quarantined"),
@@ -142,6 +144,8 @@ def link_to_all(kind: AttentionKind) -> Everything:
         return Everything()
     if route == "reviews":
         return Everything(reverse(route), "All reviews")
+    if route == "run-stops":
+        return Everything(reverse(route), "All stops")
     if route in ("breakers", "notifications"):
         return Everything(reverse(route), f"All {route}")
     word = "Running" if query == "state:running" else "All of them"
@@ -213,6 +217,8 @@ def _drill_words(board: BoardFacts) -> list[str]:
 def trouble_words(group: AttentionGroup) -> str:
     """Return a kind of trouble as a part of the headline."""
     words = WORDS[group.kind]
+    if group.kind is AttentionKind.STOPPED and group.count == 1 and (fabric := group.items[0].fabric_name):
+        return f"new runs of {fabric} are stopped"
     if group.count == 1:
         return words.one
     return words.many.format(f"{group.count:,}+" if group.capped else f"{group.count:,}")
@@ -260,6 +266,8 @@ def trouble_line(item: AttentionItem) -> TroubleLine:
     if item.kind is AttentionKind.BREAKER:
         badge, tone, icon = BREAKERS.get(item.state, (badge, tone, icon))
         address = reverse("breakers")
+    if item.kind is AttentionKind.STOPPED:
+        address = reverse("run-stops")
     if item.kind is AttentionKind.UNTOLD:
         address = f"{reverse('notifications')}?state=failed"
     if item.review:
@@ -280,6 +288,8 @@ def _text(item: AttentionItem) -> str:
         case AttentionKind.BREAKER:
             passes = "only a probe" if item.state == BreakerState.HALF_OPEN else "no call"
             return f"The circuit breaker of {title} lets {passes} pass."
+        case AttentionKind.STOPPED:
+            return f"New runs of {item.fabric_name} are stopped." if item.fabric_name else "New runs are stopped."
         case AttentionKind.UNTOLD:
             return f"{title} could not be shown."
         case AttentionKind.NEAR_CEILING:

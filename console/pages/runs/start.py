@@ -34,6 +34,7 @@ from fabric.selectors.contents import UNREAD
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, pick_first, revision_spec
 from fabric.selectors.runs.lookup import find_last_fabric, run_events, run_get
+from fabric.selectors.runs.stops import stops_standing
 from fabric.selectors.workspaces.policies import spec_under, standing_policy
 from fabric.services.installation.facts import installation
 from fabric.services.models.catalogue import HTTP
@@ -149,7 +150,8 @@ def _find_text(actor: Actor, run_id: str) -> str:
 
 def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str = "") -> HttpResponse:
     template = "runs/start/form.html" if request.headers.get("HX-Request") else "runs/start/page.html"
-    workspace = find_actor(request.user).workspace_id
+    actor = find_actor(request.user)
+    workspace = actor.workspace_id
     number = standing_policy(workspace).number
     operator = installation(workspace_id=workspace).operator
     offers = [build_offer(fabric, workspace, number, operator) for fabric in form.fabrics.values()]
@@ -166,6 +168,7 @@ def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str 
         "carries": bool(form["documents_of"].value()),
         "like": form.initial.get("like", ""),
         "notice": notice,
+        "stops": stops_standing(actor),
         "had_files": bool(form.files),
     }
     response = render(request, template, shown, status=status)

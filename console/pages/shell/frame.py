@@ -37,6 +37,7 @@ from fabric.selectors.models.breakers import breakers_open_count
 from fabric.selectors.overview import frame_counts as standing
 from fabric.selectors.overview.search import GROUP_MAX, SEARCHED_RUNS, SearchResults, search
 from fabric.selectors.overview.waiting import waiting_count
+from fabric.selectors.runs.stops import StopView
 from simulator.drills.selectors.drills import drills_open_count
 from simulator.drills.services.drill_stop import Frame as Drills
 from simulator.drills.services.drill_stop import drills_frame
@@ -110,7 +111,10 @@ HEALTH = NavigationPlace("health", "Health", "health", ("health",), group=SETTIN
 STAFF: tuple[NavigationPlace, ...] = (HEALTH, NavigationPlace("styleguide", "Style guide", "star", ("styleguide",)))
 """Places that the palette offers to staff of the installation."""
 
-FOUND: tuple[NavigationPlace, ...] = (NavigationPlace("drill-stop", "Stop all drills", "stop"),)
+FOUND: tuple[NavigationPlace, ...] = (
+    NavigationPlace("run-stops", "Stop new runs", "stop"),
+    NavigationPlace("drill-stop", "Stop all drills", "stop"),
+)
 """Places that only the palette offers."""
 
 
@@ -257,8 +261,17 @@ class Frame:
     @cached_property
     def workspace(self) -> str:
         """Return the name of the workspace."""
+        return self._workspace[0]
+
+    @property
+    def stop(self) -> StopView | None:
+        """Return the stop that refuses all new runs of the workspace; None: they may start."""
+        return self._workspace[1]
+
+    @cached_property
+    def _workspace(self) -> tuple[str, StopView | None]:
         actor = self.actor
-        return _or_else(lambda: standing.workspace_name(actor), "") if actor else ""
+        return _or_else(lambda: standing.frame_workspace(actor), ("", None)) if actor else ("", None)
 
     @property
     def help(self) -> str:

@@ -142,6 +142,8 @@ LEASE = Nothing("it only prolongs what was claimed, which is a record already")
 
 _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.RUN_STARTED,)), "start api-runs"),
+    (ByService((Act.NEW_RUNS_STOPPED,)), "run-stops api-stops"),
+    (ByService((Act.NEW_RUNS_ALLOWED,)), "run-stop-allow api-stop-allow"),
     (ByService((Act.RUN_FORKED,)), "run-fork api-run-fork"),
     (ByService((Act.CANCEL_SENT,)), "run-cancel api-run-cancel"),
     (ByService((Act.TERMINATE_SENT,)), "run-terminate api-run-terminate"),

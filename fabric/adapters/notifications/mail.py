@@ -26,6 +26,9 @@ SUBJECTS: Mapping[NotificationKind, str] = {
     NotificationKind.EXPIRED: "A review was not answered in time",
     NotificationKind.CHANGE: "A change of a fabric waits for a second person",
     NotificationKind.CHANGED: "Result of your change",
+    NotificationKind.RUN_COMPLETED: "A run completed",
+    NotificationKind.RUN_FAILED: "A run failed",
+    NotificationKind.RUN_CANCELLED: "A run was cancelled",
 }
 """Subject of each kind; total over ``NotificationKind``."""
 LINES = (

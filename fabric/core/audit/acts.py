@@ -142,6 +142,11 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.RESUME_SENT: _run("resumed a run"),
     Act.MESSAGE_SENT: _run("spoke in a run's conversation"),
     Act.CONTEXT_SENT: _run("changed a run's context"),
+    Act.NEW_RUNS_STOPPED: ActSentence(
+        sentence="stopped new runs", about=SubjectKind.WORKSPACE, after=("running", "until_at", "reason")
+    ),
+    Act.NEW_RUNS_ALLOWED: ActSentence(sentence="allowed new runs again", about=SubjectKind.WORKSPACE, after=("resume",)),
+    Act.STOP_EXPIRED: ActSentence(sentence="ended a stop of new runs at its given end", about=SubjectKind.WORKSPACE),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),

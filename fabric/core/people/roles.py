@@ -50,6 +50,8 @@ class Right(StrEnum):
     """Move breakers, write memories by hand, drill live, pull the drill stop, have notifications sent again, hand
     reviews to others.
     """
+    STOP = "stop"
+    """Stop new runs of a fabric or of the workspace, and allow them again."""
     MEMBERS = "members"
     """Invite people, give and take roles, make and revoke others' tokens."""
     KEYS = "keys"
@@ -70,6 +72,7 @@ RIGHTS: Mapping[Right, frozenset[Role]] = {
     Right.CONTROL: frozenset({Role.OWNER, Role.EDITOR, Role.OPERATOR}),
     Right.EDIT: frozenset({Role.OWNER, Role.EDITOR}),
     Right.OPERATE: frozenset({Role.OWNER, Role.OPERATOR}),
+    Right.STOP: frozenset({Role.OWNER, Role.OPERATOR}),
     Right.MEMBERS: frozenset({Role.OWNER}),
     Right.KEYS: frozenset({Role.OWNER}),
     Right.POLICY: frozenset({Role.OWNER}),
@@ -81,7 +84,7 @@ RIGHTS: Mapping[Right, frozenset[Role]] = {
 MEANS: Mapping[Role, str] = {
     Role.OWNER: "runs the workspace: members, keys, policy, fabrics, operations and audit; decides reviews that ask for an owner",
     Role.EDITOR: "changes and publishes fabrics, starts and stops runs",
-    Role.OPERATOR: "starts and stops runs, moves breakers, drills live, assigns reviews to others",
+    Role.OPERATOR: "starts and stops runs, stops new runs, moves breakers, drills live, assigns reviews to others",
     Role.REVIEWER: "answers reviews without a specific assignee",
     Role.FINANCE: "decides reviews about costs and sets new caps",
     Role.SAFETY: "approves blocked outputs and reveals credentials in them",

@@ -27,8 +27,8 @@ class Scope(StrEnum):
     PUBLISH = "publish"
     """Write drafts, ask for changes and agree to them, publish fabrics and scenarios; make test calls of models."""
     OPERATE = "operate"
-    """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the drill stop, have
-    notifications sent again.
+    """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the drill stop, stop new
+    runs, have notifications sent again.
     """
     MANAGE = "manage"
     """Change members, roles, keys of model endpoints, the policy and legal holds. It includes invitations and removals.
@@ -40,7 +40,7 @@ NEEDS: Mapping[Scope, tuple[Right, ...]] = {
     Scope.START: (Right.RUN, Right.CONTROL),
     Scope.DECIDE: (),
     Scope.PUBLISH: (Right.EDIT,),
-    Scope.OPERATE: (Right.OPERATE,),
+    Scope.OPERATE: (Right.OPERATE, Right.STOP),
     Scope.MANAGE: (Right.MEMBERS, Right.KEYS, Right.POLICY, Right.AUDIT),
 }
 """Rights of which a scope needs at least one. None: every member looks, and answers their own reviews (a program the
@@ -52,7 +52,7 @@ MEANS: Mapping[Scope, str] = {
     Scope.START: "start, hold, fork and end runs, speak in them, drill in simulated time",
     Scope.DECIDE: "answer reviews in this person's name, but in high-stakes",
     Scope.PUBLISH: "write drafts, ask for changes and agree to them, publish fabrics and scenarios, test models",
-    Scope.OPERATE: "move breakers, write memories, drill live, schedule drills, stop drills, send notifications again",
+    Scope.OPERATE: "move breakers, write memories, drill live, schedule drills, stop drills and new runs, send notifications again",
     Scope.MANAGE: "invite and remove people, change roles, store keys of model endpoints, revoke tokens, place and lift legal holds",
 }
 """Description of each scope for people, within its member's rights. Total by test."""

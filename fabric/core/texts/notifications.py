@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from fabric.core.values.command_ids import unit
 from fabric.core.values.fingerprint import digest
+from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import value
 from fabric.core.values.units import JSON
 
@@ -42,6 +43,11 @@ class NotificationKind(StrEnum):
     """A change of a fabric waits for a second person."""
     CHANGED = "changed"
     """The result of a change request."""
+    RUN_COMPLETED = "run_completed"
+    """A run of a fabric whose ends are wanted has completed."""
+    RUN_FAILED = "run_failed"
+    """Such a run ended otherwise, without a person who cancelled it; its state says how."""
+    RUN_CANCELLED = "run_cancelled"
 
 
 EVENTS: Mapping[str, frozenset[NotificationKind]] = {
@@ -51,7 +57,9 @@ EVENTS: Mapping[str, frozenset[NotificationKind]] = {
     "review_approved": frozenset({NotificationKind.SECOND}),
     "review_decided": frozenset({NotificationKind.DECIDED, NotificationKind.EXPIRED}),
 }
-"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here or in ``CHANGES``, by test."""
+"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here, in ``CHANGES`` or in ``ENDS``, by
+test.
+"""
 CHANGES: Mapping[str, NotificationKind | None] = {
     "open": NotificationKind.CHANGE,
     "stale": NotificationKind.CHANGED,
@@ -64,6 +72,16 @@ CHANGES: Mapping[str, NotificationKind | None] = {
 those who may agree, the rest to its author. None: no notification. Total over
 ``selectors.change_requests.ChangeState``, by test.
 """
+ENDS: Mapping[RunState, NotificationKind] = {
+    RunState.COMPLETED: NotificationKind.RUN_COMPLETED,
+    RunState.STOPPED: NotificationKind.RUN_FAILED,
+    RunState.FAILED: NotificationKind.RUN_FAILED,
+    RunState.ABORTED: NotificationKind.RUN_FAILED,
+    RunState.CANCELLED: NotificationKind.RUN_CANCELLED,
+}
+"""Kind of notification for each state in which a run ends; total over ``TERMINAL``, by test."""
+EVERY_FABRIC = "*"
+"""Name by which a target hears about the ends of every fabric's runs."""
 CALLING = frozenset({"review_opened", "review_reminded"})
 """Event kinds that call the members who are reviewers to a review."""
 MEMBER_KINDS = (
@@ -114,6 +132,8 @@ class Target:
     """Workspace whose runs it hears about; "": all."""
     wants: frozenset[str] = frozenset(EVENTS)
     """Kinds of events."""
+    ends: frozenset[str] = frozenset()
+    """Names of the fabrics whose ended runs it hears about; ``EVERY_FABRIC``: of all."""
 
     @property
     def id(self) -> str:

@@ -1,5 +1,5 @@
-"""`manage.py fabric list|show|export|diff|lint|schema|mcp|openapi|publish|revert|requests|approve|reject|withdraw`:
-handles fabrics that live in a repository.
+"""`manage.py fabric list|show|export|diff|lint|schema|mcp|openapi|publish|revert|requests|approve|reject|withdraw|
+stop|allow|stops`: handles fabrics that live in a repository, and stops their new runs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.units import JSON
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
 from fabric.management.output import fabrics as words
+from fabric.management.output.stops import read_span, stop_json, stop_line
 from fabric.program.name import program
 from fabric.selectors.drafts.change_requests import ChangeView, change_request_get, change_requests
 from fabric.selectors.fabrics.lookup import fabric_revisions, fabrics_list, revision_get
+from fabric.selectors.runs.stops import RunningRuns, StopView, find_open_stop, stops_list
 from fabric.selectors.visible_text import visible_line
 from fabric.selectors.whole_ids import whole_change_id
 from fabric.services.actors import find_people, owner_actor
@@ -36,6 +38,7 @@ from fabric.services.importers.mcp import beside_tools, build_offers, server_at,
 from fabric.services.importers.openapi import build_tools, document_at
 from fabric.services.importers.tool_declarations import DeclaredTool, yaml_of
 from fabric.services.installation import facts as here
+from fabric.services.runs.stops import allow_new_runs, stop_new_runs
 
 ACTIONS = {
     "list": "the published fabrics",
@@ -53,6 +56,9 @@ ACTIONS = {
     "approve": "approve another person's change, which publishes exactly that",
     "reject": "reject another person's change, with a reason",
     "withdraw": "take back a request of one's own",
+    "stop": "stop new runs of a fabric, or of the whole workspace with --all",
+    "allow": "allow new runs again, and resume the runs that the stop paused",
+    "stops": "stops of new runs: those that stand, then those that ended, the latest first",
 }
 _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 """``small`` or ``small@2``; any other argument is a file."""
@@ -61,7 +67,7 @@ _NAMED = re.compile(r"([a-z][a-z0-9_-]{0,62})(?:@([1-9][0-9]{0,8}))?")
 class Command(FabricCommand):
     """Shows, compares, judges and publishes fabrics that live in a repository."""
 
-    help = "List, show, export, compare, judge and publish fabrics."
+    help = "List, show, export, compare, judge and publish fabrics. Stop their new runs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the actions, each with ``--json``."""
@@ -106,6 +112,7 @@ class Command(FabricCommand):
                 metavar="N",
                 help="refuse where another revision is published by now; 0: where any is",
             )
+        _add_stop_arguments(made["stop"], made["allow"])
         for action in made.values():
             action.add_argument("--json", action="store_true", help="one line of JSON for each result")
 
@@ -226,6 +233,29 @@ class Command(FabricCommand):
         else:
             self.stdout.write(yaml_of(found.tools), ending="")
         self.tell(*(f"left out: {one}" for one in found.left_out))
+        return OK
+
+    # -- stops of new runs ---------------------------------------------------------------------------------------------
+
+    def _stop(self, actor: Actor, options: dict[str, Any]) -> int:
+        given = {name: options[name] for name in ("reason", "running", "for_s")}
+        return self._put_stops([stop_new_runs(actor=actor, fabric=_place(options), **given)], options)
+
+    def _allow(self, actor: Actor, options: dict[str, Any]) -> int:
+        standing = find_open_stop(actor, _place(options))
+        return self._put_stops([allow_new_runs(actor=actor, stop_id=standing.id, resume=options["resume"])], options)
+
+    def _stops(self, actor: Actor, options: dict[str, Any]) -> int:
+        return self._put_stops(stops_list(actor), options)
+
+    def _put_stops(self, found: list[StopView], options: dict[str, Any]) -> int:
+        if options["json"]:
+            self.put([stop_json(one) for one in found])
+            return OK
+        for one in found:
+            self.stdout.write(visible_line(stop_line(one)))
+        if not found:
+            self.tell("new runs were never stopped")
         return OK
 
     # -- judging and publishing ----------------------------------------------------------------------------------------
@@ -390,6 +420,32 @@ def _add_import_arguments(mcp: CommandParser, openapi: CommandParser) -> None:
     openapi.add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
     openapi.add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
     openapi.add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
+
+
+def _add_stop_arguments(stop: CommandParser, allow: CommandParser) -> None:
+    for one in (stop, allow):
+        one.add_argument("name", nargs="?", default="", metavar="NAME", help="the fabric")
+        one.add_argument("--all", action="store_true", help="the whole workspace, in place of NAME")
+    stop.add_argument(
+        "--reason", default="", metavar="TEXT", help="why: everybody whose start is refused reads it; needed"
+    )
+    stop.add_argument(
+        "--running",
+        choices=list(RunningRuns),
+        default=RunningRuns.FINISH,
+        help="what workers do with the runs that were started before (default: %(default)s)",
+    )
+    stop.add_argument(
+        "--for", type=read_span, dest="for_s", metavar="TIME", help="30m, 2h or 1d: then new runs are allowed again"
+    )
+    allow.add_argument("--resume", action="store_true", help="also resume the runs that the stop paused")
+
+
+def _place(options: dict[str, Any]) -> str:
+    """Return the name of the fabric; empty: the whole workspace. Raises Refused for both, and for neither."""
+    if options["all"] == bool(options["name"]):
+        raise Refused("name one fabric, or give --all for the whole workspace", code="invalid", field="name")
+    return str(options["name"])
 
 
 def _text(path: Path) -> str:

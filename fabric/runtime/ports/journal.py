@@ -300,6 +300,9 @@ class JournalStore(Protocol):
     def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
         """Insert a run and its first inbox row, with the ``audit`` line about it. Returns ``(run id, created)``;
         with a known start key the run that has it, False.
+
+        Raises StartStopped (``fabric.stores.errors``) while new runs are stopped, in that same transaction. Child runs
+        are part of a run that was started, and go on.
         """
         ...
 

@@ -27,6 +27,7 @@ from fabric.selectors.models.breakers import BreakerView, breakers_open
 from fabric.selectors.notifications import notifications_failed
 from fabric.selectors.overview.tiles import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 from fabric.selectors.reach import match_visible
+from fabric.selectors.runs.stops import StopView, stops_standing
 from fabric.selectors.stored_events import read_events
 
 SHOWN = 4
@@ -44,6 +45,7 @@ SCANNED = 2_000
 class AttentionKind(StrEnum):
     """Kind of a cause for attention, the most harmful first: the page's order."""
 
+    STOPPED = "stopped"
     OVERDUE = "overdue"
     NO_WORKER = "no_worker"
     QUARANTINED = "quarantined"
@@ -106,6 +108,7 @@ def attention(actor: Actor, now: int) -> Attention:
     """Return the items that need attention now, the most harmful first."""
     near = _list_near_limits(actor, now)
     found: dict[AttentionKind, Iterable[AttentionItem] | QuerySet[Run] | QuerySet[Review] | QuerySet[Notification]] = {
+        AttentionKind.STOPPED: [_stop(one) for one in stops_standing(actor)],
         AttentionKind.OVERDUE: _reviews(actor).filter(due_at__lte=now),
         AttentionKind.NO_WORKER: _list_unserved(actor, now),
         AttentionKind.QUARANTINED: live_runs(actor, RunState.QUARANTINED).order_by("created_at"),
@@ -224,6 +227,11 @@ def _breaker(one: BreakerView) -> AttentionItem:
     state = (BreakerState.HALF_OPEN if one.ready else one.standing.state).value
     opened = one.standing.reason or one.standing.signal_words or one.standing.signal.replace("_", " ")
     return AttentionItem(kind=AttentionKind.BREAKER, title=one.words, state=state, at=one.changed_at, reason=opened)
+
+
+def _stop(one: StopView) -> AttentionItem:
+    by = f"{one.stopped_by}: {one.reason}"
+    return AttentionItem(kind=AttentionKind.STOPPED, fabric_name=one.fabric, at=one.stopped_at, reason=by)
 
 
 def _waiting_long(actor: Actor, now: int) -> Iterable[AttentionItem] | QuerySet[Run]:

@@ -13,6 +13,7 @@ from fabric.models import Incarnation, Run, Workspace
 from fabric.models.runs.run import ASKED_FOR
 from fabric.selectors.database_time import store_now
 from fabric.selectors.reach import match_visible
+from fabric.selectors.runs.stops import StopView, query_workspace_stop, read_stop
 
 LIVE_SQL = f"""NOT ("fabric_run"."state" IN ({", ".join(f"'{state}'" for state in sorted(TERMINAL))}))"""
 """``models.runs.LIVE`` with its values written out: SQLite uses a partial index only for conditions known before
@@ -22,9 +23,12 @@ HELD = (RunState.WAITING, RunState.PAUSED)
 """Live states that need no worker: a person has to act first."""
 
 
-def workspace_name(actor: Actor) -> str:
-    """Return the name of the actor's workspace; empty when it is gone."""
-    return Workspace.objects.filter(id=actor.workspace_id).values_list("name", flat=True).first() or ""
+def frame_workspace(actor: Actor) -> tuple[str, StopView | None]:
+    """Return the name of the actor's workspace, empty when it is gone, and the stop of all its new runs, by one
+    statement.
+    """
+    found = Workspace.objects.filter(id=actor.workspace_id).values_list("name", query_workspace_stop("id")).first()
+    return ("", None) if found is None else (found[0], read_stop(found[1]))
 
 
 def live_runs(actor: Actor) -> QuerySet[Run]:

@@ -181,7 +181,7 @@ def run_fork(
         origin_run_id=view.id,
         origin_seq=seq,
     )
-    return insert_run(store, nudge, new, actor)
+    return insert_run(store, nudge, new, actor, view.fabric_name)
 
 
 def _input(origin: ForkOrigin, edit: ForkEdit | None, input_id: str, deadline_at: int, actor: Actor) -> ForkRequested:

@@ -13,7 +13,7 @@ from fabric.adapters.documents.attachments import AttachmentRefused, check_docum
 from fabric.core.audit.lines import Act, AuditEntry
 from fabric.core.events.inputs import INBOX, RunRequested
 from fabric.core.people.actor import Actor
-from fabric.core.people.roles import Right
+from fabric.core.people.roles import Right, holders
 from fabric.core.schema.payloads import Request
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.texts.text import clean_text
@@ -25,14 +25,18 @@ from fabric.runtime.ports.journal import Document, JournalStore, NewRun, Nudge
 from fabric.selectors.contents import mask_content
 from fabric.selectors.fabrics.lookup import fabric_get, revision_spec
 from fabric.selectors.reach import match_visible
+from fabric.selectors.runs.stops import find_stop
 from fabric.services.acts import audit_entry
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
+from fabric.stores.errors import StartStopped
 
 TEXT_BYTES_MAX = 64 * 1024
 KEY_CHARS_MAX = 200
 TITLE_CHARS = 120
 REASON_CHARS_MAX = 1_000
+STOPPED = "new_runs_stopped"
+"""Field of a refusal while new runs are stopped; programs know it by that."""
 
 Class = Literal["critical", "high", "normal", "low"]
 PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", Tier.HIGH_STAKES: "critical"}
@@ -103,7 +107,7 @@ def run_start(
         documents=kept,
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
-    return insert_run(store, nudge, new, actor)
+    return insert_run(store, nudge, new, actor, view.name)
 
 
 def _queue_checked(queue: str) -> None:
@@ -134,17 +138,29 @@ def _first_input(
     return {"deadline_at": deadline_at, **first}
 
 
-def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor) -> StartedRun:
+def insert_run(store: JournalStore, nudge: Nudge, new: NewRun, actor: Actor, fabric: str) -> StartedRun:
     """Insert the run, record it and wake a host. Raises Refused: conflict (its start key was used for another
-    request), unavailable.
+    request, or new runs are stopped), unavailable.
     """
-    with store_answers():
-        run_id, created = store.create(new, audit=_build_entry(actor, new))
+    try:
+        with store_answers():
+            run_id, created = store.create(new, audit=_build_entry(actor, new))
+    except StartStopped:
+        raise _refuse_start(actor, fabric) from None
     if not created:
         # Two requests with one key came at once, and the other one was first.
         _same_request(run_id, new.start_key, new.input_id)
     nudge.wake(run_id)
     return StartedRun(run_id, created)
+
+
+def _refuse_start(actor: Actor, fabric: str) -> Refused:
+    stop = find_stop(actor, fabric)
+    if stop is None:
+        return Refused("new runs were stopped and are allowed again: start it again", code="conflict", field=STOPPED)
+    said = stop.said.removesuffix(".")
+    message = f"{said}; start it again when an {holders(Right.STOP)} has allowed {stop.what}"
+    return Refused(message, code="conflict", field=STOPPED)
 
 
 def _build_entry(actor: Actor, new: NewRun) -> AuditEntry:

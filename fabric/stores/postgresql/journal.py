@@ -31,7 +31,7 @@ from fabric.runtime.ports.journal import (
     NewRun,
     StoredRow,
 )
-from fabric.stores.errors import IncarnationRetired, RowRefused, RunMissing
+from fabric.stores.errors import IncarnationRetired, RowRefused, RunMissing, StartStopped
 from fabric.stores.postgresql.connection import PLANNING, Connections, bigints, texts, translate_error
 from fabric.stores.postgresql.flush_values import build_flush, creation, list_fates
 from fabric.stores.postgresql.statements import Statement, arriving, flush, ownership
@@ -96,7 +96,7 @@ class PostgresqlStore(Counters):
     # -- from outside --------------------------------------------------------------------------------------------------
 
     def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
-        """See ``ports.JournalStore``. Raises RowRefused for an unknown revision."""
+        """See ``ports.JournalStore``. Raises RowRefused for an unknown revision, StartStopped."""
         values = creation(run) | {"notify": self._notify} | audit_values(audit)
         if self._run(arriving.CREATE_AUDITED if audit else arriving.CREATE, values, changes_rows=True):
             self.count(commits=1, statements=1, written=len(run.input_body) + len(values["texts"]))
@@ -106,6 +106,8 @@ class PostgresqlStore(Counters):
         self.count(statements=2)
         if not found:
             raise RowRefused(f"the run {run.run_id!r} could neither be inserted nor found: start it again")
+        if found[0][0] is None:
+            raise StartStopped(run.workspace_id)
         return found[0][0], False
 
     def put_input(

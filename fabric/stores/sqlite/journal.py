@@ -37,7 +37,7 @@ from fabric.runtime.ports.journal import (
     NewRun,
     StoredRow,
 )
-from fabric.stores.errors import IncarnationRetired, RunMissing
+from fabric.stores.errors import IncarnationRetired, RunMissing, StartStopped
 from fabric.stores.rows import (
     CLAIM_SPAN,
     Counters,
@@ -115,12 +115,14 @@ class SqliteStore(Counters):
     # -- from outside --------------------------------------------------------------------------------------------------
 
     def create(self, run: NewRun, *, audit: AuditEntry | None = None) -> tuple[str, bool]:
-        """See ``ports.JournalStore``. Raises RowRefused for an unknown revision."""
+        """See ``ports.JournalStore``. Raises RowRefused for an unknown revision, StartStopped."""
         values = creation(run, self._now())
         with self._change() as db:
             found = db.execute(statements.EXISTING, values).fetchone()
             if found:
                 self.count(statements=1)
+                if found[0] is None:
+                    raise StartStopped(run.workspace_id)
                 return found[0], False
             db.execute(statements.CREATE, values)
             db.execute(statements.PUT_INPUT, values)

@@ -28,10 +28,17 @@ INSERT INTO fabric_run (
 )
 """
 EXISTING = """
-SELECT id FROM fabric_run
-WHERE id = :run_id OR (workspace_id = :workspace_id AND start_key = :start_key AND NOT (start_key = ''))
-ORDER BY id = :run_id LIMIT 1
+SELECT * FROM (
+  SELECT id FROM fabric_run
+  WHERE id = :run_id OR (workspace_id = :workspace_id AND start_key = :start_key AND NOT (start_key = ''))
+  ORDER BY id = :run_id LIMIT 1
+) UNION ALL SELECT NULL WHERE EXISTS (
+  SELECT 1 FROM fabric_start_stop
+  WHERE workspace_id = :workspace_id AND ended_at IS NULL AND (until_at IS NULL OR until_at > :now)
+  AND (fabric_id IS NULL OR fabric_id = (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id))
+)
 """
+"""The run that has the start key, or the id; after it a row of NULL while a stop of new runs stands."""
 ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
 PUT_INPUT = f"""
 INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, consumed_seq, wakes, format)

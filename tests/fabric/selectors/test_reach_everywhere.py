@@ -18,6 +18,7 @@ ROUND = {
     "fabric/services/drafts/beginnings.py": "which names are taken",
     "fabric/services/runs/projections.py": "the installation's own, which sees everything",
     "fabric/services/notifications/change_mail.py": "whom to tell of a change",
+    "fabric/services/runs/stops.py": "whether a fabric that was asked for with the condition is stopped already",
     "fabric/services/reviews/assignments.py": "the row of a review that was asked for with the condition",
     "simulator/drills/services/drill_stop.py": "ends the drills of the whole workspace, for who may there",
 }

@@ -56,6 +56,8 @@ TABLES = (
     "audit",
     "checkpoint",
     "duty",
+    "stopped_run",
+    "start_stop",
 )
 
 

@@ -13,7 +13,7 @@ from fabric.core.values.frozen import replace
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.ports.batch_parts import origin_from
 from fabric.runtime.ports.journal import BatchFate, Document, Head, InputWithdrawn
-from fabric.stores.errors import RunMissing
+from fabric.stores.errors import RunMissing, StartStopped
 from tests.fabric.stores.journal_worlds import Journal, new_run
 
 LEASE_S = 3600.0
@@ -77,6 +77,27 @@ def test_many_at_once_with_one_start_key_make_one_run(world):
         made = list(pool.map(world.store.create, runs))
     assert sum(created for _, created in made) == 1
     assert len({run_id for run_id, _ in made}) == 1
+
+
+STOP = """
+INSERT INTO fabric_start_stop (id, workspace_id, fabric_id, stopped_by, stopped_at, reason, until_at, running, left_by)
+VALUES ('stop-1', 'workspace-1', {fabric}, 'ana', 1, 'Why.', {until}, 'finish', 'ana')
+"""
+
+
+@pytest.mark.parametrize("fabric", ["NULL", "'fabric-1'"])
+def test_while_new_runs_are_stopped_a_run_is_not_inserted_but_found(world, fabric):
+    if not hasattr(world, "ask"):
+        return  # No one stops runs in memory: the simulator's world has no operators.
+    first = new_run(start_key="order-17")
+    world.store.create(first)
+    world.ask(STOP.format(fabric=fabric, until="NULL"))
+    with pytest.raises(StartStopped):
+        world.store.create(new_run(), audit=an_act())
+    assert world.store.create(new_run(start_key="order-17")) == (first.run_id, False)
+    assert world.acts() == []
+    world.ask("UPDATE fabric_start_stop SET until_at = 1")
+    assert world.store.create(run := new_run()) == (run.run_id, True)
 
 
 # -- inbox -------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ WITH {NOW}, run AS (
     :queue::text, :priority::smallint, us, :requested_by::text, 'queued', '', 0, 0, 0, '', false, false,
     :deadline_at::bigint, 0, :head::bytea, 0, us, 0, 0, :format::smallint, :parent_run_id::text, :parent_command::text,
     :root_run_id::text, :cap::bigint, :origin_run_id::text, :origin_seq::int, :caused_by::text
-  FROM now ON CONFLICT DO NOTHING RETURNING id, workspace_id
+  FROM now
+  WHERE fabric_admits_start(:workspace_id::text, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id::text))
+  ON CONFLICT DO NOTHING RETURNING id, workspace_id
 ), arrived AS (
   INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, wakes, format)
   SELECT id, workspace_id, :input_id::text, :body::bytea, us, us, 1, :format::smallint FROM run, now
@@ -38,7 +40,10 @@ SELECT id, CASE WHEN :notify::boolean THEN pg_notify('{WAKE_CHANNEL}', id) IS NU
 EXISTING = Statement("""
 SELECT id FROM fabric_run WHERE workspace_id = :workspace_id::text AND start_key = :start_key::text AND NOT start_key = ''
 UNION ALL SELECT id FROM fabric_run WHERE id = :run_id::text
+UNION ALL SELECT NULL
+  WHERE NOT fabric_admits_start(:workspace_id::text, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id::text))
 """)
+"""The run that has the start key, or the id; after them a row of NULL while a stop of new runs stands."""
 
 _PUT_INPUT = f"""
 WITH {NOW}, run AS (

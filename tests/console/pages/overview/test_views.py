@@ -106,9 +106,14 @@ SENTENCES = {
         "One review is overdue, one run is quarantined, 2 runs failed in the last 24 hours and one more thing needs a look",
         "danger",
     ),
+    "a stopped fabric": (
+        (AttentionGroup(AttentionKind.STOPPED, 1, False, (AttentionItem(kind=AttentionKind.STOPPED, fabric_name="refunds"),)),),
+        "New runs of refunds are stopped",
+        "danger",
+    ),
     "all kinds": (
         tuple(group(kind, 2) for kind in AttentionKind),
-        f"2 reviews are overdue, no worker is alive, 2 runs are quarantined and {2 * (len(AttentionKind) - NAMED)} more things need a look",
+        f"2 stops of new runs stand, 2 reviews are overdue, no worker is alive and {2 * (len(AttentionKind) - NAMED)} more things need a look",
         "danger",
     ),
 }  # fmt: skip

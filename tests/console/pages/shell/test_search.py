@@ -95,8 +95,9 @@ def test_the_palette_gets_rows_and_no_page(browser, actor, small):
     rows = browser.get("/search?q=runs", headers=SCRIPTED)
     text = rows.content.decode()
     assert "<html" not in text
-    assert text.count('role="option"') == 2
+    assert text.count('role="option"') == 3
     assert 'href="/runs"' in text
+    assert 'href="/runs/stops"' in text
     assert f'href="/runs/{run_id}"' in text
     assert {"HX-Request", "Cookie"} <= set(rows.headers["Vary"].split(", "))
     assert "No results" in browser.get("/search?q=zzzz", headers=SCRIPTED).content.decode()

@@ -31,6 +31,7 @@ from fabric.services.audit.holds import hold_place
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.models.catalogue import models_list
 from fabric.services.people.invitations import invitation_create
+from fabric.services.runs.stops import stop_new_runs
 from simulator.drills.library.services import scenario_save
 from simulator.drills.models.tables import Drill, Schedule, StoredScenario
 from simulator.drills.schedules.services import schedule_create
@@ -60,6 +61,7 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "run-fork": {"what": "", "value": "", "start_key": "k"},
     "run-context": {"name": "k", "value": "1"},
     "run-scenario": {"name": "kept"},
+    "run-stops": {"fabric": "doubtful", "running": "finish", **WHY},
     "reviews-export": {"form": "csv"},
     "audit-export": {"form": "csv"},
     "audit-holds": {"act": "place", "about": "fabric", "name": "small", **WHY},
@@ -124,6 +126,7 @@ API: Mapping[str, Mapping[str, Any]] = {
     "api-fabric-drills": {"cells": [CELL]},
     "api-scenarios": SOURCE,
     "api-scenarios-check": SOURCE,
+    "api-stops": {"fabric": "small", **WHY},
     "api-drill-stop-pull": WHY,
     "api-drill-stop-release": WHY,
     "api-drills-schedules": SCHEDULE,
@@ -168,6 +171,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "name": "small",
         "batch": batch,
         "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
+        "stop_id": stop_new_runs(actor=actor, fabric=doubtful, reason="For a lift.").id,
         "scenario_name": "mine",
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": models_list(actor).models[0].id,

@@ -6,6 +6,7 @@ from fabric.core.texts.notifications import (
     CALLING,
     CAP_S,
     CHANGES,
+    ENDS,
     EVENTS,
     MAILED,
     TRANSITIONS,
@@ -21,6 +22,7 @@ from fabric.core.texts.notifications import (
     rfc3339,
     verdict,
 )
+from fabric.core.values.flow import TERMINAL
 
 HOOK = Target(channel=Channel.WEBHOOK, address="https://hooks.example.org:8443/services/T0/s3cret?token=abc")
 
@@ -60,9 +62,9 @@ def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
 
 def test_everything_that_is_told_has_an_event_that_there_is_or_is_of_a_change():
     of_changes = {told for told in CHANGES.values() if told is not None}
-    assert sorted([told for several in EVENTS.values() for told in several] + list(of_changes)) == sorted(
-        NotificationKind
-    )
+    of_events = [told for several in EVENTS.values() for told in several]
+    assert sorted([*of_events, *of_changes, *set(ENDS.values())]) == sorted(NotificationKind)
+    assert set(ENDS) == TERMINAL
     assert set(EVENTS) <= set(KINDS)
     assert CALLING < MAILED < set(EVENTS)
 

@@ -8,10 +8,11 @@ import pytest
 
 from fabric.core.values.flow import RunState
 from fabric.core.values.units import US
-from fabric.models import Incarnation, Run
+from fabric.models import Incarnation, Run, StartStop
 from fabric.models.runs.run import LIVE
 from fabric.selectors.overview import frame_counts as standing
 from fabric.services.runs.start import run_start
+from fabric.services.runs.stops import stop_new_runs
 from tests.fabric.services.world import ran
 
 
@@ -58,9 +59,17 @@ def test_live_is_what_the_model_says(actor, small, store, nudge):
         assert standing.live_runs(actor).count() == Run.objects.filter(LIVE).count(), state
 
 
-def test_a_workspace_has_a_name(actor, stranger):
-    assert standing.workspace_name(actor) == "default"
-    assert standing.workspace_name(stranger) == "elsewhere"
+def test_a_workspace_has_a_name_and_the_stop_of_its_new_runs_by_one_statement(
+    actor, stranger, small, django_assert_num_queries
+):
+    stop_new_runs(actor=actor, fabric=small, reason="Its tool.")
+    assert standing.frame_workspace(actor) == ("default", None)
+    stop = stop_new_runs(actor=actor, fabric="", reason="All.", for_s=3_600)
+    with django_assert_num_queries(1):
+        assert standing.frame_workspace(actor) == ("default", stop)
+    assert standing.frame_workspace(stranger) == ("elsewhere", None)
+    StartStop.objects.update(until_at=1)
+    assert standing.frame_workspace(actor) == ("default", None)
 
 
 # -- a place in the queue --------------------------------------------------------------------------------------------------
