@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from console.pages.drills.live_impact import WHERE, HowForm, LiveImpact, impact_page
-from console.pages.drills.views import fabric_named
+from console.pages.drills.remembered import pick_fabric, remember_fabric
 from console.pages.scenarios.words import (
     ORIGINS,
     PORT_WORDS,
@@ -111,7 +111,7 @@ def live(request: HttpRequest, scenario_name: str) -> HttpResponse:
     seen, wanted = scenario_get(actor, scenario_name), request.GET.get("fabric", "")
     if not request.headers.get("HX-Request"):
         return redirect(address(seen.name, wanted))
-    fabric = fabric_named(actor, wanted)
+    fabric = pick_fabric(request, actor, wanted)
     return fresh_part(request, _drills(actor, seen, fabric), time.time_ns() // 1_000)
 
 
@@ -217,7 +217,7 @@ def _page(
     dry: list[Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    fabric = fabric_named(actor, sent.get("fabric", "") if status == 200 else "")
+    fabric = pick_fabric(request, actor, sent.get("fabric", "") if status == 200 else "")
     if status != 200:
         fabric = next((one for one in fabrics_list(actor) if one.name == sent.get("fabric")), fabric)
     shown = {
@@ -237,7 +237,8 @@ def _page(
         "not_live": not_live(actor, seen.scenario) if seen.scenario else [],
         **(_scenario_context(seen.scenario, sent, wrong or {}) if seen.scenario else {}),
     }
-    return render(request, "scenarios/page.html", shown, status=status)
+    page = render(request, "scenarios/page.html", shown, status=status)
+    return remember_fabric(request, page, fabric) if sent.get("fabric") and status == 200 else page
 
 
 def _scenario_context(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str, list[str]]) -> dict[str, Any]:

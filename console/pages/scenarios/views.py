@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from console.pages.drills.views import fabric_named
+from console.pages.drills.remembered import pick_fabric, remember_fabric
 from console.pages.scenarios.words import ORIGINS, PORT_WORDS, TierCell, enters_words, port_choices, tier_cells
 from console.site.access.actors import find_actor
 from console.templatetags.marks import FAILURES
@@ -79,7 +79,7 @@ def scenarios(request: HttpRequest) -> HttpResponse:
     wanted = LibraryFilter(
         *(request.GET.get(name, "")[:TYPED_MAX].strip() for name in ("q", "enters", "port", "origin"))
     )
-    fabric = fabric_named(actor, request.GET.get("fabric", ""))
+    fabric = pick_fabric(request, actor, request.GET.get("fabric", ""))
     every = scenarios_list(actor)
     found = [one for one in every if wanted.takes(one)]
     verdicts = scenarios_shown(actor, fabric.name) if fabric else ({}, {})
@@ -97,7 +97,7 @@ def scenarios(request: HttpRequest) -> HttpResponse:
         "clear": f"{reverse('scenarios')}?{urlencode({'fabric': fabric.name})}" if fabric else reverse("scenarios"),
         "now_ms": time.time_ns() // 1_000_000,
     }
-    return render(request, "scenarios/library.html", shown)
+    return remember_fabric(request, render(request, "scenarios/library.html", shown), fabric)
 
 
 def build_row(view: ScenarioView, fabric: FabricView | None, shown: Shown, waiting: Shown) -> ScenarioRow:
