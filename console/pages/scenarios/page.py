@@ -59,6 +59,8 @@ from simulator.scenarios.spec.scenario import Scalar, Scenario, SteadyProbe, par
 from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
+EVERY_TIER = "all"
+"""Value of ``tier`` that picks all tiers of the scenario."""
 RECENT = 20
 """Number of listed drills."""
 
@@ -121,11 +123,14 @@ def ask(request: HttpRequest, scenario_name: str) -> HttpResponse:
 
     409: it waits already. 422: a field does not fit.
     """
-    actor, form = find_actor(request.user), AskForm(request.POST)
+    actor, data = find_actor(request.user), request.POST.copy()
     seen = scenario_get(actor, scenario_name)
+    if data.getlist("tier") == [EVERY_TIER] and seen.scenario is not None:
+        data.setlist("tier", list(map(str, seen.scenario.tiers)))
+    form = AskForm(data)
     sent: dict[str, Any] = {
         "fabric": request.POST.get("fabric", "")[:NAME_MAX],
-        "tiers": request.POST.getlist("tier"),
+        "tiers": data.getlist("tier"),
         "seed": request.POST.get("seed", "")[:20],
         "parameters": {key[2:]: request.POST[key] for key in request.POST if key.startswith("p-")},
         "mode": LIVE if form.live else VIRTUAL,
