@@ -277,7 +277,7 @@ def test_what_waits_is_stopped_from_its_page_by_its_starter(browser, vera, actor
 
 
 def test_one_is_written_and_stands_in_the_library(browser, actor, small):
-    page = browser.get(f"{PAGE}/new")
+    page = browser.get(f"{PAGE}/new?as=toml")
     begins = unescape(re.search(r"<textarea[^>]*>(.*?)</textarea>", page.content.decode(), flags=re.DOTALL)[1])
     answer = browser.post(f"{PAGE}/new", {"source": begins}, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}/my-scenario", 302)]
