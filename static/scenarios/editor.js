@@ -19,14 +19,17 @@ if (source && numbers) {
   number();
 }
 
-// A table begins on a line of its own: after the line of the cursor.
+// A table goes behind the one of the cursor, before the next header, so that no key changes its table. A box without a cursor: the end.
+let touched = false;
+source?.addEventListener("focus", () => { touched = true; });
+
 function insert(text) {
-  const before = source.value.slice(0, source.selectionEnd);
-  const rest = source.value.slice(source.selectionEnd);
-  const end = before === "" || before.endsWith("\n") ? 0 : rest.indexOf("\n") + 1 || rest.length;
-  const at = before.length + end;
-  const gap = at === 0 || source.value[at - 1] === "\n" ? "" : "\n";
-  source.setRangeText(gap + text, at, at, "end");
+  const cursor = touched ? source.selectionEnd : source.value.length;
+  const next = source.value.slice(cursor).search(/^\[/m);
+  const at = next < 0 ? source.value.length : cursor + next;
+  const before = source.value.slice(0, at);
+  const gap = before === "" || before.endsWith("\n\n") ? "" : before.endsWith("\n") ? "\n" : "\n\n";
+  source.setRangeText(gap + text + (next < 0 ? "" : "\n"), at, at, "end");
   source.focus();
   source.dispatchEvent(new Event("input", { bubbles: true }));
 }

@@ -36,6 +36,10 @@ AGENT, ROLE = "agent:", "role:"
 """Beginnings of the values of the field that picks whose calls are struck."""
 
 
+EMPTY: Mapping[str, tuple[str, ...]] = {"times": ("empty: for the whole run",), "branch": ("empty: every branch",)}
+"""Meaning of an empty field that has no default."""
+
+
 class Choice(NamedTuple):
     """One option of a field."""
 
@@ -238,7 +242,7 @@ def _field(
 ) -> ChoiceField:
     default = schema.get("default")
     least = schema.get("minimum", schema.get("exclusiveMinimum"))
-    hint = ["required"] if required else [f"default {default}"] if default is not None else []
+    hint = ["required"] if required else [f"default {default}"] if default is not None else list(EMPTY.get(name, ()))
     hint += [f"{'at least' if 'minimum' in schema else 'over'} {least:g}"] if least is not None else []
     return ChoiceField(
         name=name,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.topologies.conversation import is_conversation
 from fabric.core.values.taxonomy import Tier
 from simulator.drills.library.selectors import ScenarioView
 
@@ -67,7 +68,7 @@ def _find_planner(spec: FabricSpec) -> str:
 
 
 def _find_workers(spec: FabricSpec) -> str:
-    count = len(spec.topology.workers)
+    count = 0 if is_conversation(spec.topology) else len(spec.topology.workers)
     return f"{count} workers share its work" if count > 1 else ""
 
 
@@ -80,7 +81,9 @@ def _find_fallback(spec: FabricSpec) -> str:
 
 
 def _find_tool(spec: FabricSpec) -> str:
-    name = next((name for worker in spec.topology.workers for name in spec.agent(worker).tools), "")
+    declared = {tool.name for tool in spec.tools}
+    offered = (name for worker in spec.topology.workers for name in spec.agent(worker).tools)
+    name = next((name for name in offered if name in declared), "")
     return f"its agents call {name}" if name else ""
 
 
@@ -106,9 +109,9 @@ TRIES: Mapping[Trait, tuple[str, ...]] = {
     Trait.IRREVERSIBLE: ("person-edits", "person-double-click"),
     Trait.UNDOABLE: ("effect-answer-lost", "undoing-fails", "effect-refused"),
     Trait.TIER: ("person-is-silent", "person-too-late", "person-rejects"),
-    Trait.CRITIC: ("critic-is-unsure", "supervisor-stuck"),
+    Trait.CRITIC: ("critic-is-unsure",),
     Trait.HANDOFF: ("handovers-to-and-fro", "handovers-round-three", "handovers-with-news"),
-    Trait.PLANNER: ("plan-for-unknown-worker", "agents-without-end", "plan-in-prose", "same-brief-twice"),
+    Trait.PLANNER: ("plan-for-unknown-worker", "agents-without-end", "plan-in-prose", "same-brief-twice", "supervisor-stuck"),
     Trait.WORKERS: ("branches-fail",),
     Trait.CITATIONS: ("answer-cites-nothing",),
     Trait.FALLBACK: ("provider-outage", "endpoint-down"),
