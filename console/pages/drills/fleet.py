@@ -63,8 +63,8 @@ class FleetLine:
     strip: tuple[StripCell, ...]
     marks: list[tuple[DrillMark, int]]
     trend: str
-    """Points of a line through the passed share of the newest batches, for a view box of 120 x 18; empty for fewer
-    than two.
+    """Points of a line through the passed shares of the newest batches, for a view box of 120 x 18. Empty: fewer than
+    two batches.
     """
     told: str
     """The trend in words."""

@@ -121,7 +121,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, scenario_name: str) -> HttpResponse:
-    """Show the editor of one of the workspace's own scenarios, as a form if that can say it; POST saves it.
+    """Show the editor of one of the workspace's own scenarios; POST saves it. It is a form if that can say it.
 
     403: another person owns it. 409: it is shipped, or changed meanwhile. 422: mistakes; the page lists them and
     keeps the input.
@@ -182,7 +182,7 @@ def _take_form(request: HttpRequest, seen: ScenarioView | None) -> HttpResponse:
 
 
 def _turn_into_form(request: HttpRequest, seen: ScenarioView | None, source: str) -> HttpResponse:
-    """Show a source as a form; as TOML with the reason if the form cannot say it, or if it has mistakes."""
+    """Show a source as a form. If the form cannot say it, show it as TOML with the reason."""
     try:
         choices = read_choices(check_scenario(source))
     except Unsayable as why:

@@ -124,7 +124,7 @@ UNREADABLE = "unreadable"
 
 
 def group_by_failure(rows: Sequence[ScenarioRow]) -> list[ScenarioGroup]:
-    """Return the scenarios by the row that they enter, in the order of the decision table; empty groups are left out."""
+    """Return the scenarios by the row that they enter, in the table's order, without empty groups."""
     names = {str(one): FAILURES[one] for one in FailureType} | {NONE: AROUND_A_RUN, UNREADABLE: "cannot be read"}
     found: dict[str, list[ScenarioRow]] = {key: [] for key in names}
     for row in rows:

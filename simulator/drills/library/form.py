@@ -1,7 +1,7 @@
 """Writes a scenario from four choices, and reads the choices back from its TOML where they say all of it.
 
-The choices are the fault, the place where it strikes, how often, and the expectation. Everything else has the value that
-most built-in scenarios have.
+The choices are the fault, the place where it strikes, how often, and the expectation. Everything else has the value
+that most built-in scenarios have.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ END_STATES = tuple(sorted(map(str, TERMINAL)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioChoices:
-    """What the form says of a scenario, as the texts of its fields."""
+    """Choices of the form, as the texts of its fields."""
 
     name: str = ""
     title: str = ""
@@ -197,7 +197,7 @@ def write_tolerance(tolerance: Tolerance) -> str:
 
 
 def read_value(text: str) -> JSON:
-    """Return the value in a text: a TOML value, such as a number, a list or a text in quotes; else the text itself."""
+    """Return the TOML value in a text, such as a number or a list; else the text itself."""
     try:
         found = toml_read(f"value = {text.strip()}")
     except NoToml:

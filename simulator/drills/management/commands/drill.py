@@ -1,6 +1,4 @@
-"""`manage.py drill run|list|coverage|stop`: drills the decision table of a fabric, lists kept drills, counts the cells
-of all fabrics, and stops all drills.
-"""
+"""`manage.py drill run|list|coverage|stop`: drills decision tables, lists kept drills, counts cells, and stops all."""
 
 from __future__ import annotations
 
