@@ -10,7 +10,7 @@ from console.pages.drafts import publication as fabric_publish
 from console.pages.drafts import versions as fabric_versions
 from console.pages.drafts import views as fabric_edit
 from console.pages.drills import downloads as drill_downloads
-from console.pages.drills import drill_stop, schedules
+from console.pages.drills import drill_stop, fleet, schedules
 from console.pages.drills import page as drill_page
 from console.pages.drills import views as drills
 from console.pages.fabrics import views as fabrics
@@ -125,7 +125,9 @@ urlpatterns = [
     path("reviews/<str:review_id>/decision", review_acts.decide, name="decide"),
     path("reviews/<str:review_id>/undo", review_acts.undo, name="decision-undo"),
     path("reviews/<str:review_id>/continue", review_acts.go_on, name="decision-continue"),
-    path("drills", drills.drills, name="drills"),
+    path("drills", fleet.show_fleet, name="drills"),
+    path("drills/stale", fleet.ask_stale, name="drills-stale"),
+    path("drills/coverage", drills.show_coverage, name="drills-coverage"),
     path("drills/live", drills.live, name="drills-live"),
     path("drills/ask", drills.ask, name="drills-ask"),
     path("runs/drills", runs_list.drill_runs, name="drills-runs"),

@@ -16,8 +16,8 @@ from ninja.parser import Parser
 
 from console.api import audit, drafts, memories, models, notifications, people, scenarios
 from console.api import workspaces as policies
+from console.api.drills import fleet, schedules
 from console.api.drills import operations as drills
-from console.api.drills import schedules
 from console.api.fabrics import files as fabric_files
 from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
@@ -71,6 +71,7 @@ ROUTERS = (
     drills.drill_stop_router,
     schedules.router,
     scenarios.router,
+    fleet.router,
     drills.router,
     drills.report_router,
     notifications.router,

@@ -377,6 +377,7 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("resetBreaker", 404): "There is no such breaker in this workspace.",
     ("resetBreaker", 409): "It is closed already, or changed since it was listed.",
     ("getDrillCoverage", 200): "Drill results of the cells.",
+    ("listDrillCoverage", 200): "A page of fabrics.",
     ("askForDrills", 202): "They wait for their turn; each has its verdict as soon as it is done.",
     ("askForDrills", 409): "Nothing is stale, all of these cells wait or run already, or drills are stopped.",
     ("getDrill", 200): "The drill.",

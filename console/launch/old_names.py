@@ -43,7 +43,7 @@ VERBS: Mapping[str, frozenset[str]] = {
             "export",
         ]
     ),
-    "drill": frozenset(("run", "list", "stop")),
+    "drill": frozenset(("run", "list", "coverage", "stop")),
     "budget": frozenset(("list", "set")),
 }
 """Verbs of the commands that had none; a test compares them with the parsers."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from random import Random
 
 from pydantic import ValidationError
@@ -375,6 +376,15 @@ def fault_named(name: str, at: Path = (), *, live: bool = False) -> Fault:
     if live and not fault.live:
         raise FaultRefused([Problem((*at, "fault"), f"{name} cannot be injected live: {NOT_LIVE[fault.port]}")])
     return fault
+
+
+_ANY_FAULT = Fault("", "model", "", parameters=given.Calls)
+
+
+def find_near_fault(name: str) -> Fault:
+    """Return the fault of scenarios with the nearest name; without one, a fault with the parameters that most have."""
+    close = get_close_matches(name, STRUCK, n=1, cutoff=0.6)
+    return STRUCK[close[0]] if close else _ANY_FAULT
 
 
 def build_parameters(fault: Fault, values: Mapping[str, JSON], at: Path = ()) -> given.Parameters:

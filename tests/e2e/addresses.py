@@ -82,6 +82,7 @@ NO_PAGE = {
     "docs-picture": "a picture",
     "fabric-duplicate": "a POST",
     "fabric-draft-beat": "a POST",
+    "drills-stale": "a POST",
 }
 """Routes that are no page of ours, and what they are instead."""
 ALSO = (
@@ -96,7 +97,8 @@ ALSO = (
     "/docs?q=zzzz",
     "/reviews/history?within=all&item=failure",
     "/reviews/history?by=nobody",
-    "/drills?fabric=small-model",
+    "/drills/coverage?fabric=small-model",
+    "/drills?only=never",
     "/scenarios?q=zzzz",
     "/fabrics/writing?tab=memory",
     "/fabrics/writing/memory/notes?key=budget",

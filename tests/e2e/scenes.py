@@ -255,7 +255,7 @@ EMPTY = (
     Scene("overview-empty", "/"),
     Scene("runs-empty", "/runs"),
     Scene("reviews-empty", "/reviews"),
-    Scene("drills-never", "/drills?fabric=document-review"),
+    Scene("drills-never", "/drills/coverage?fabric=document-review"),
     Scene("notifications-empty", "/notifications"),
     Scene("start-first", "/runs/start"),
     Scene("search-nothing-asked", "/search"),

@@ -31,7 +31,7 @@ from tests.e2e import scenes
 from tests.e2e.camera import Camera
 from tests.e2e.chromium import launched
 from tests.e2e.drafts import beginning_scenes, editor_parts_scenes, publish_scenes, topology_scenes
-from tests.e2e.drills import drill_page_scenes, drill_run_scenes, drill_scenes, drill_stop_scenes
+from tests.e2e.drills import drill_page_scenes, drill_run_scenes, drill_scenes, drill_stop_scenes, fleet_scenes
 from tests.e2e.installation import RUN, Installation, installed
 from tests.e2e.memories import memory_scenes
 from tests.e2e.models import model_scenes
@@ -214,6 +214,15 @@ def beginning_round(camera: Camera) -> None:
     camera.shoot(beginning_scenes.LOOKING)
 
 
+def fleet_round(camera: Camera) -> None:
+    """Drills of all fabrics and the library: nothing there, never drilled, then much."""
+    camera.state = signed_in(camera, camera.home.login_link())
+    with unpublished(camera.home):
+        camera.shoot(fleet_scenes.NONE)
+    camera.shoot(fleet_scenes.NEVER)
+    camera.shoot(fleet_scenes.filled(camera.home))
+
+
 def publish_round(camera: Camera) -> None:
     """Drafts on their way to publication, as an owner sees them."""
     home = camera.home
@@ -317,6 +326,7 @@ ROUNDS: dict[str, Round] = {
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),
     "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),
+    "fleet": Round(_plain, lambda camera, _: fleet_round(camera)),
     "publication": Round(_plain, lambda camera, _: publish_round(camera)),
 }
 

@@ -118,8 +118,8 @@ def drills(installation, drill_id) -> list[str]:
         "/runs/drills?fabric=small-model",
         f"/runs/{run_id}",
         f"/runs/{run_id}/events/5",
-        "/drills?fabric=small-model&mode=live",
-        "/drills?fabric=small-model&mode=live&ask=all",
+        "/drills/coverage?fabric=small-model&mode=live",
+        "/drills/coverage?fabric=small-model&mode=live&ask=all",
         "/scenarios?fabric=small-model",
         "/scenarios/endpoint-down?fabric=small-model",
         "/scenarios/written-by-another-version?fabric=small-model",
@@ -155,7 +155,7 @@ def test_what_is_refused_of_drills_and_what_is_tried(visit, drills):
 def test_drills_that_run_live_and_the_drill_stop_pulled(visit, installation, drills):
     installation.manage("django", "shell", "--verbosity", "0", "-c", LIVE)
     page = visit(NOWHERE).page
-    seen = ("/", "/drills?fabric=small-model", "/drills/stop", "/drills/schedules")
+    seen = ("/", "/drills/coverage?fabric=small-model", "/drills/stop", "/drills/schedules")
     assert looked_at(page, seen) == {}
     installation.manage("drill", "stop", "pull", "--reason", "The provider asked for quiet until noon.")
     assert looked_at(page, seen) == {}

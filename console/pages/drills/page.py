@@ -103,7 +103,7 @@ def drill_context(actor: Actor, seen: DrillView, at: str = "") -> dict[str, Any]
         ),
         "published": published.number if published else None,
         "cell": f"{table}#{cell_anchor(*seen.cell)}" if seen.cell and table else table,
-        "coverage": f"{reverse('drills')}?{urlencode({'fabric': seen.fabric, 'mode': seen.mode})}",
+        "coverage": f"{reverse('drills-coverage')}?{urlencode({'fabric': seen.fabric, 'mode': seen.mode})}",
         "steady": list_phases(seen),
         "disturbance": list_disturbance_facts(seen),
         "run": reverse("run", args=[run]) if run else "",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -20,9 +18,11 @@ from django.views.decorators.http import require_POST, require_safe
 from console.pages.drills import live_impact as drill_live
 from console.pages.drills.banner import Going
 from console.pages.drills.live_impact import NAME_MAX, AskForm, describe_request, list_cells
+from console.pages.drills.remembered import pick_fabric, remember_fabric
+from console.pages.drills.renderings import name_sight, shared_parts
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
-from console.site.fragments import SHARED_S, fresh_part
+from console.site.fragments import fresh_part
 from console.site.sentences import sentence
 from console.words.decision_table import RungLine, cell_anchor, ladder_in
 from console.words.drills import CELLS, STRIKES, DrillMark, came_marks, cell_mark
@@ -33,22 +33,20 @@ from fabric.core.spec.retry_layers import Ladders, ladders
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.words import duration
 from fabric.selectors.errors import Refused
-from fabric.selectors.fabrics.lookup import FabricView, fabric_get, fabrics_list
+from fabric.selectors.fabrics.lookup import fabrics_list
 from fabric.selectors.overview.frame_counts import workers_alive_count
 from simulator.drills import tasks
 from simulator.drills.live.conditions import may_ask_live
 from simulator.drills.models.tables import LIVE, VIRTUAL, Status
 from simulator.drills.selectors.batches import batches_recent
 from simulator.drills.selectors.drill_views import BatchView, CellView, Coverage, State
-from simulator.drills.selectors.drills import batch_get, coverage, drills_recent
+from simulator.drills.selectors.drills import batch_get, coverage
 from simulator.drills.services.drill_stop import drills_frame, find_drill_stop
 from simulator.drills.services.drills import drill_ask, may_stop, stop_drills
 from simulator.scenarios.promises.layers import met_in, unmet_said
 
 MODES = {VIRTUAL: "Simulated", LIVE: "Live"}
 """Words of each mode; total, by test."""
-BOARDS_MAX = 256
-"""Number of cached renderings."""
 
 
 class StopForm(forms.Form):
@@ -97,8 +95,8 @@ class RowLine:
 
 
 @require_safe
-def drills(request: HttpRequest) -> HttpResponse:
-    """Show the coverage of one fabric by drills of one mode; without a name, of the fabric drilled last.
+def show_coverage(request: HttpRequest) -> HttpResponse:
+    """Show the coverage of one fabric by drills of one mode; without a name, of the fabric used last.
 
     With cells to ``ask`` for live, show the impact of drilling them.
     """
@@ -114,11 +112,13 @@ def live(request: HttpRequest) -> HttpResponse:
     """Return the changing part of the page to the page's script; without a script, redirect to the page."""
     name, mode = request.GET.get("fabric", ""), read_mode(request)
     if not request.headers.get("HX-Request"):
-        return redirect(_address(name, mode) if name else reverse("drills"))
+        return redirect(_address(name, mode))
     now, actor = time.time_ns() // 1_000, find_actor(request.user)
     here, before = _address(name, mode), request.GET.get("before", "")
-    board = _parts.render_shared(_whose(actor, name, mode), lambda: _board(actor, coverage(actor, name, mode)))
-    last = _parts.render_shared(("last", *_sight(actor), here, before), lambda: _render_last(actor, here, before))
+    board = shared_parts.render_shared(_whose(actor, name, mode), lambda: _board(actor, coverage(actor, name, mode)))
+    last = shared_parts.render_shared(
+        ("last", *name_sight(actor), here, before), lambda: _render_last(actor, here, before)
+    )
     return fresh_part(request, f"{board}\n{last}", now)
 
 
@@ -151,6 +151,8 @@ def ask(request: HttpRequest) -> HttpResponse:
     messages.success(request, describe_request(asked, how["mode"]))
     if given["seed"] is not None and len(asked.drills) == 1:
         return redirect("drill", drill_id=asked.drills[0])
+    if request.POST.get("back") == "drills":
+        return redirect("drills")
     return redirect(_address(given["fabric"], how["mode"]))
 
 
@@ -174,26 +176,14 @@ def stop(request: HttpRequest, batch: str) -> HttpResponse:
 
 
 def _address(name: str, mode: str) -> str:
-    return f"{reverse('drills')}?{urlencode({'fabric': name} | ({'mode': mode} if mode != VIRTUAL else {}))}"
-
-
-def fabric_named(actor: Actor, name: str) -> FabricView | None:
-    """Return the named fabric, or a default; None if no fabric exists. Raises Refused not_found for an unknown name."""
-    offered = fabrics_list(actor)
-    if not offered:
-        return None
-    by_name = {one.name: one for one in offered}
-    if name:
-        return by_name.get(name) or fabric_get(actor, name)
-    last, _ = drills_recent(actor, limit=1)
-    return by_name.get(last[0].fabric, offered[0]) if last else offered[0]
+    return f"{reverse('drills-coverage')}?{urlencode({'fabric': name} | ({'mode': mode} if mode != VIRTUAL else {}))}"
 
 
 def _page(
     request: HttpRequest, name: str, problem: str = "", status: int = 200, *, mode: str = VIRTUAL
 ) -> HttpResponse:
     actor, now_ms, before = find_actor(request.user), time.time_ns() // 1_000_000, request.GET.get("before", "")
-    found = fabric_named(actor, name)
+    found = pick_fabric(request, actor, name)
     if found is None:
         return render(request, "drills/none.html", {"now_ms": now_ms, "problem": problem}, status=status)
     seen = coverage(actor, found.name, mode)
@@ -202,12 +192,13 @@ def _page(
         "part": f"{reverse('drills-live')}?{urlencode({'fabric': found.name, 'mode': mode, 'before': before})}",
         "fabric": found,
         "offered": fabrics_list(actor),
-        "board": _parts.fresh(_whose(actor, found.name, mode), lambda: _board(actor, seen)),
+        "board": shared_parts.fresh(_whose(actor, found.name, mode), lambda: _board(actor, seen)),
         "now_ms": now_ms,
         "problem": problem,
         "last": _render_last(actor, _address(found.name, mode), before),
     }
-    return render(request, "drills/coverage.html", shown, status=status)
+    page = render(request, "drills/coverage.html", shown, status=status)
+    return remember_fabric(request, page, found) if name else page
 
 
 # -- the board -------------------------------------------------------------------------------------------------------
@@ -217,49 +208,15 @@ def _board(actor: Actor, seen: Coverage) -> str:
     return render_to_string("drills/board.html", build_board(actor, seen))
 
 
-class _Renderings:
-    """The last rendering of each part and its time (monotonic clock, seconds). Viewers of one key share it."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, ...], tuple[float, str]] = {}
-        self._making = threading.Lock()
-
-    def fresh(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
-        """Return a new rendering, so that a viewer sees their own act at once."""
-        html = make()
-        if len(self._made) >= BOARDS_MAX:
-            self._made.clear()
-        self._made[key] = (time.monotonic(), html)
-        return html
-
-    def render_shared(self, key: tuple[str, ...], make: Callable[[], str]) -> str:
-        """Return a rendering at most ``SHARED_S`` old. Of many requests at once, one renders. Raises what ``make``
-        raises.
-        """
-        with self._making:
-            made_at, html = self._made.get(key, (0.0, ""))
-            if html and time.monotonic() - made_at < SHARED_S:
-                return html
-            return self.fresh(key, make)
-
-
 def _whose(actor: Actor, name: str, mode: str) -> tuple[str, ...]:
     """Return the cache key of a board.
 
     Operators share one board. Others may stop only their own drills, or none.
     """
-    actor, whole = actor.place_at(name), _sight(actor)
+    actor, whole = actor.place_at(name), name_sight(actor)
     if actor.may(Right.OPERATE):
         return *whole, name, mode
     return *whole, name, mode, actor.name if actor.may(Right.RUN) else ""
-
-
-def _sight(actor: Actor) -> tuple[str, ...]:
-    """Return what the actor sees, as a part of a cache key."""
-    return (actor.workspace_id, *actor.fabrics, *(("*",) if actor.reach is None else actor.reach))
-
-
-_parts = _Renderings()
 
 
 def _render_last(actor: Actor, here: str, before: str) -> str:

@@ -1,4 +1,5 @@
-"""Manages the workspace's own scenarios: writes, imports, changes, copies, deletes and downloads them.
+"""Manages the workspace's own scenarios: writes them as a form or TOML, imports, changes, copies, deletes and
+downloads them.
 
 It also keeps a run's failures as a scenario. First it shows which failures it keeps, and which cannot be repeated.
 """
@@ -6,6 +7,7 @@ It also keeps a run's failures as a scenario. First it shows which failures it k
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from console.pages.scenarios.form import read_post, show_form, try_source
 from console.pages.scenarios.page import render_refusal
 from console.pages.scenarios.words import address, enters_words
 from console.site.access.actors import find_actor
@@ -23,14 +26,17 @@ from console.site.sentences import sentence
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import run_get
 from simulator.drills.library.captures import capturable, captured_name, scenario_capture
+from simulator.drills.library.form import BEGINNING, Unsayable, read_choices, write_source
 from simulator.drills.library.selectors import ScenarioView, scenario_get
 from simulator.drills.library.services import (
     NAME_MAX,
+    check_scenario,
     may_change,
     scenario_change,
     scenario_delete,
     scenario_duplicate,
     scenario_import,
+    scenario_save,
 )
 from simulator.faults.catalogue import STRUCK
 from simulator.faults.fault import PORTS
@@ -40,32 +46,6 @@ from simulator.scenarios.spec.words import disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
 DAMAGED = "The form was incomplete, and nothing was done: load the page again."
-BEGIN = """\
-name = "my-scenario"
-title = "What goes wrong"
-description = "What is made to happen, and what should hold."
-failure = "provider_failure"
-
-[[disturbance]]
-fault = "unavailable"
-role = "finalizer"
-times = 2
-
-# [[expect]]  # The disturbed run is judged by this.
-# probe = "state"
-# tolerance = "completed"
-
-[steady_state]
-title = "The run is answered, and no promise is broken"
-
-[[steady_state.probes]]
-probe = "state"
-tolerance = "completed"
-
-[abort]
-virtual_s = 400_000.0
-"""
-"""Text of a new scenario, which can be played at once."""
 
 
 class SourceForm(forms.Form):
@@ -113,14 +93,20 @@ class DeleteForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """Write a new scenario, or import TOML or an experiment of chaostoolkit.
+    """Write a new scenario as a form or as TOML (``as=toml``), or import TOML or an experiment of chaostoolkit.
 
     409: the name is taken. 422: mistakes; the page lists them and keeps the input.
     """
     if request.method != "POST":
-        return _editor(request, None, BEGIN)
+        if request.GET.get("as") == "toml":
+            return _editor(request, None, write_source(BEGINNING))
+        return show_form(request, None, BEGINNING)
+    if request.POST.get("tab") == "form":
+        return _take_form(request, None)
     actor, form = find_actor(request.user), SourceForm(request.POST, request.FILES)
     text = form.data.get("source", "")
+    if request.POST.get("do") == "form":
+        return _turn_into_form(request, None, text)
     if not form.is_valid():
         return _editor(request, None, text, [str(one) for problems in form.errors.values() for one in problems], 422)
     given = form.cleaned_data
@@ -128,15 +114,14 @@ def new(request: HttpRequest) -> HttpResponse:
         found = scenario_import(actor=actor, text=given["source"], origin=given["origin"])
     except Refused as refusal:
         return _editor(request, None, given["source"], list(refusal.problems), errors.STATUS[refusal.code])
-    messages.success(request, f"{found.view.name} is in the library.")
     for one in found.left_out:
         messages.warning(request, _problem_sentence(one))
-    return redirect(address(found.view.name))
+    return _saved(request, found.view, f"{found.view.name} is in the library.")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, scenario_name: str) -> HttpResponse:
-    """Show the editor of one of the workspace's own scenarios; POST saves it.
+    """Show the editor of one of the workspace's own scenarios; POST saves it. It is a form if that can say it.
 
     403: another person owns it. 409: it is shipped, or changed meanwhile. 422: mistakes; the page lists them and
     keeps the input.
@@ -146,7 +131,13 @@ def edit(request: HttpRequest, scenario_name: str) -> HttpResponse:
     if request.method != "POST":
         if not may_change(actor, seen):
             return redirect(address(seen.name))
-        return _editor(request, seen, seen.source, list(seen.problems))
+        if seen.problems or request.GET.get("as") == "toml":
+            return _editor(request, seen, seen.source, list(seen.problems))
+        return _turn_into_form(request, seen, seen.source)
+    if request.POST.get("tab") == "form":
+        return _take_form(request, seen)
+    if request.POST.get("do") == "form":
+        return _turn_into_form(request, seen, form.data.get("source", ""))
     if not form.is_valid() or form.cleaned_data["version"] is None:
         told = [str(one) for problems in form.errors.values() for one in problems] or [DAMAGED]
         return _editor(request, seen, form.data.get("source", ""), told, 422)
@@ -155,8 +146,50 @@ def edit(request: HttpRequest, scenario_name: str) -> HttpResponse:
         scenario_change(actor=actor, name=seen.name, source=given["source"], version=given["version"])
     except Refused as refusal:
         return _editor(request, seen, given["source"], list(refusal.problems), errors.STATUS[refusal.code])
-    messages.success(request, f"{seen.name} was changed. Verdicts about changed faults are stale.")
+    return _saved(request, seen, CHANGED.format(seen.name))
+
+
+CHANGED = "{} was changed. Verdicts about changed faults are stale."
+
+
+def _saved(request: HttpRequest, seen: ScenarioView, said: str) -> HttpResponse:
+    messages.success(request, said)
     return redirect(address(seen.name))
+
+
+def _take_form(request: HttpRequest, seen: ScenarioView | None) -> HttpResponse:
+    """Save the sent form, show it as TOML, or show it again with the fields of another fault."""
+    choices, act = read_post(request.POST), request.POST.get("do")
+    if seen is not None:
+        choices = replace(choices, name=seen.name)
+    if act == "fields":
+        return show_form(request, seen, choices)
+    source, problems = try_source(choices)
+    if problems:
+        return show_form(request, seen, choices, problems, status=422)
+    if act == "toml":
+        return _editor(request, seen, source)
+    actor, version = find_actor(request.user), request.POST.get("version", "")[:10]
+    try:
+        if seen is None:
+            return _saved(request, made := scenario_save(actor=actor, source=source), f"{made.name} is in the library.")
+        if not (version.isascii() and version.isdecimal()):
+            raise Refused(DAMAGED, code="invalid", field="version")
+        scenario_change(actor=actor, name=seen.name, source=source, version=int(version))
+    except Refused as refusal:
+        return show_form(request, seen, choices, said=refusal.problems, status=errors.STATUS[refusal.code])
+    return _saved(request, seen, CHANGED.format(seen.name))
+
+
+def _turn_into_form(request: HttpRequest, seen: ScenarioView | None, source: str) -> HttpResponse:
+    """Show a source as a form. If the form cannot say it, show it as TOML with the reason."""
+    try:
+        choices = read_choices(check_scenario(source))
+    except Unsayable as why:
+        return _editor(request, seen, source, note=str(why))
+    except Refused as refusal:
+        return _editor(request, seen, source, list(refusal.problems), 422)
+    return show_form(request, seen, choices)
 
 
 @require_POST
@@ -216,15 +249,24 @@ def _problem_sentence(problem: str) -> str:
 
 
 def _editor(
-    request: HttpRequest, seen: ScenarioView | None, text: str, problems: list[str] | None = None, status: int = 200
+    request: HttpRequest,
+    seen: ScenarioView | None,
+    text: str,
+    problems: list[str] | None = None,
+    status: int = 200,
+    note: str = "",
 ) -> HttpResponse:
+    """Show the source. ``note``: why it is not shown as a form."""
+    lines = max(18, min(text.count("\n") + 3, 60))
     shown = {
         "view": seen,
         "text": text,
         "problems": [_problem_sentence(one) for one in problems or []],
+        "note": note,
         "faults": [(port, [one for one in STRUCK.values() if one.port == port]) for port in PORTS],
         "probes": PROBES.items(),
-        "lines": max(18, min(text.count("\n") + 3, 60)),
+        "lines": lines,
+        "numbers": range(1, lines + 1),
     }
     return render(request, "scenarios/edit.html", shown, status=status)
 

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from console.pages.drills.live_impact import WHERE, HowForm, LiveImpact, impact_page
-from console.pages.drills.views import fabric_named
+from console.pages.drills.remembered import pick_fabric, remember_fabric
 from console.pages.scenarios.words import (
     ORIGINS,
     PORT_WORDS,
@@ -59,6 +59,8 @@ from simulator.scenarios.spec.scenario import Scalar, Scenario, SteadyProbe, par
 from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
+EVERY_TIER = "all"
+"""Value of ``tier`` that picks all tiers of the scenario."""
 RECENT = 20
 """Number of listed drills."""
 
@@ -111,7 +113,7 @@ def live(request: HttpRequest, scenario_name: str) -> HttpResponse:
     seen, wanted = scenario_get(actor, scenario_name), request.GET.get("fabric", "")
     if not request.headers.get("HX-Request"):
         return redirect(address(seen.name, wanted))
-    fabric = fabric_named(actor, wanted)
+    fabric = pick_fabric(request, actor, wanted)
     return fresh_part(request, _drills(actor, seen, fabric), time.time_ns() // 1_000)
 
 
@@ -121,11 +123,14 @@ def ask(request: HttpRequest, scenario_name: str) -> HttpResponse:
 
     409: it waits already. 422: a field does not fit.
     """
-    actor, form = find_actor(request.user), AskForm(request.POST)
+    actor, data = find_actor(request.user), request.POST.copy()
     seen = scenario_get(actor, scenario_name)
+    if data.getlist("tier") == [EVERY_TIER] and seen.scenario is not None:
+        data.setlist("tier", list(map(str, seen.scenario.tiers)))
+    form = AskForm(data)
     sent: dict[str, Any] = {
         "fabric": request.POST.get("fabric", "")[:NAME_MAX],
-        "tiers": request.POST.getlist("tier"),
+        "tiers": data.getlist("tier"),
         "seed": request.POST.get("seed", "")[:20],
         "parameters": {key[2:]: request.POST[key] for key in request.POST if key.startswith("p-")},
         "mode": LIVE if form.live else VIRTUAL,
@@ -217,7 +222,7 @@ def _page(
     dry: list[Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    fabric = fabric_named(actor, sent.get("fabric", "") if status == 200 else "")
+    fabric = pick_fabric(request, actor, sent.get("fabric", "") if status == 200 else "")
     if status != 200:
         fabric = next((one for one in fabrics_list(actor) if one.name == sent.get("fabric")), fabric)
     shown = {
@@ -237,7 +242,8 @@ def _page(
         "not_live": not_live(actor, seen.scenario) if seen.scenario else [],
         **(_scenario_context(seen.scenario, sent, wrong or {}) if seen.scenario else {}),
     }
-    return render(request, "scenarios/page.html", shown, status=status)
+    page = render(request, "scenarios/page.html", shown, status=status)
+    return remember_fabric(request, page, fabric) if sent.get("fabric") and status == 200 else page
 
 
 def _scenario_context(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str, list[str]]) -> dict[str, Any]:

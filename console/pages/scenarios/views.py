@@ -1,8 +1,9 @@
-"""Lists the scenarios of the workspace, with their disturbances and their last results for a fabric."""
+"""Lists the scenarios of the workspace by failure, recommends some for a fabric, and shows their last results in it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -12,14 +13,18 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from console.pages.drills.views import fabric_named
+from console.pages.drills.remembered import pick_fabric, remember_fabric
 from console.pages.scenarios.words import ORIGINS, PORT_WORDS, TierCell, enters_words, port_choices, tier_cells
 from console.site.access.actors import find_actor
 from console.templatetags.marks import FAILURES
+from fabric.core.people.roles import Right
 from fabric.core.values.taxonomy import FailureType, Tier
-from fabric.selectors.fabrics.lookup import FabricView, fabrics_list
+from fabric.selectors.errors import Refused
+from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, revision_spec
+from simulator.drills.library.recommendations import recommend_scenarios
 from simulator.drills.library.selectors import ScenarioView, Shown, scenarios_list, scenarios_shown
-from simulator.scenarios.spec.words import ports
+from simulator.drills.services.drill_stop import find_drill_stop
+from simulator.scenarios.spec.words import AROUND_A_RUN, ports
 
 NONE = "none"
 """Value of the row filter for scenarios that happen around a run."""
@@ -65,11 +70,22 @@ class ScenarioRow:
     """A scenario as a line of the library."""
 
     view: ScenarioView
-    enters: str
     faults: list[str]
     ports: list[str]
     cells: list[TierCell]
     origin: str
+    """Its origin in a word; empty if it comes with the product."""
+    why: str = ""
+    """Why it is recommended, one phrase; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioGroup:
+    """Scenarios that enter one row of the decision table."""
+
+    key: str
+    words: str
+    rows: list[ScenarioRow]
 
 
 @require_safe
@@ -79,35 +95,63 @@ def scenarios(request: HttpRequest) -> HttpResponse:
     wanted = LibraryFilter(
         *(request.GET.get(name, "")[:TYPED_MAX].strip() for name in ("q", "enters", "port", "origin"))
     )
-    fabric = fabric_named(actor, request.GET.get("fabric", ""))
+    fabric = pick_fabric(request, actor, request.GET.get("fabric", ""))
     every = scenarios_list(actor)
     found = [one for one in every if wanted.takes(one)]
     verdicts = scenarios_shown(actor, fabric.name) if fabric else ({}, {})
-    rows = [build_row(one, fabric, *verdicts) for one in found]
     shown = {
-        "rows": rows,
+        "count": len(found),
+        "groups": group_by_failure([build_row(one, fabric, *verdicts) for one in found]),
+        "recommended": _recommend(fabric, every, verdicts) if fabric and not wanted.any else [],
+        "may_run": fabric is not None and actor.place_at(fabric.name).may(Right.RUN),
+        "drill_stop": find_drill_stop(actor),
         "wanted": wanted,
         "every": len(every),
         "fabric": fabric,
         "offered": fabrics_list(actor),
         "tiers": list(Tier),
-        "failures": [*((str(one), FAILURES[one]) for one in FailureType), (NONE, "around a run")],
+        "failures": [*((str(one), FAILURES[one]) for one in FailureType), (NONE, AROUND_A_RUN)],
         "ports": port_choices(),
         "origins": [(name, word) for name, (word, _) in ORIGINS.items()],
         "clear": f"{reverse('scenarios')}?{urlencode({'fabric': fabric.name})}" if fabric else reverse("scenarios"),
         "now_ms": time.time_ns() // 1_000_000,
     }
-    return render(request, "scenarios/library.html", shown)
+    return remember_fabric(request, render(request, "scenarios/library.html", shown), fabric)
 
 
-def build_row(view: ScenarioView, fabric: FabricView | None, shown: Shown, waiting: Shown) -> ScenarioRow:
+UNREADABLE = "unreadable"
+"""Key of the group of scenarios that this version cannot read."""
+
+
+def group_by_failure(rows: Sequence[ScenarioRow]) -> list[ScenarioGroup]:
+    """Return the scenarios by the row that they enter, in the table's order, without empty groups."""
+    names = {str(one): FAILURES[one] for one in FailureType} | {NONE: AROUND_A_RUN, UNREADABLE: "cannot be read"}
+    found: dict[str, list[ScenarioRow]] = {key: [] for key in names}
+    for row in rows:
+        one = row.view.scenario
+        found[UNREADABLE if one is None else str(one.failure or NONE)].append(row)
+    return [ScenarioGroup(key, names[key], some) for key, some in found.items() if some]
+
+
+def _recommend(fabric: FabricView, every: Sequence[ScenarioView], verdicts: tuple[Shown, Shown]) -> list[ScenarioRow]:
+    """Return the recommended scenarios of a fabric; none for a revision that this version cannot read."""
+    try:
+        found = recommend_scenarios(revision_spec(fabric.revision_id), every)
+    except (Refused, ValueError):
+        return []
+    return [build_row(one.view, fabric, *verdicts, why=one.why) for one in found]
+
+
+def build_row(
+    view: ScenarioView, fabric: FabricView | None, shown: Shown, waiting: Shown, *, why: str = ""
+) -> ScenarioRow:
     """Return a scenario as a line."""
     one = view.scenario
     return ScenarioRow(
         view=view,
-        enters=enters_words(one),
+        why=why,
         faults=list(dict.fromkeys(each.fault for each in one.disturbance)) if one else [],
         ports=[PORT_WORDS[port] for port in ports(one)] if one else [],
         cells=tier_cells(view, fabric.revision_id if fabric else "", shown, waiting),
-        origin=ORIGINS[view.origin][0],
+        origin="" if view.origin == "shipped" else ORIGINS[view.origin][0],
     )

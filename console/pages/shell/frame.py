@@ -23,6 +23,7 @@ from django.views.decorators.http import require_safe
 
 from console.pages.docs.page_help import help_address
 from console.pages.drills.banner import Going, find_batch
+from console.pages.drills.remembered import LAST
 from console.pages.shell.elsewhere import find_elsewhere, list_acts
 from console.pages.shell.keys import KEYS, Key
 from console.site.access.actors import find_actor, is_staff
@@ -128,13 +129,14 @@ class Tab(NamedTuple):
 
 
 DRILL_TABS: tuple[Tab, ...] = (
-    Tab("drills", "Coverage", ("drills-ask", "drills-batch-stop")),
+    Tab("drills", "All fabrics", ("drills-stale",)),
+    Tab("drills-coverage", "Coverage", ("drills-ask", "drills-batch-stop")),
     Tab("scenarios", "Library", (*tuple(name for name in ROUTES if name.startswith("scenario-")), "scenario")),
     Tab("drills-runs", "Runs"),
     Tab("drills-schedules", "Schedules", ("drills-schedule",)),
 )
 """Tabs above the drills' pages (``drills/tabs.html``), in order. A tab without a page is left out."""
-BOARD = ("drills", "drills-ask", "drills-batch-stop")
+BOARD = ("drills-coverage", "drills-ask", "drills-batch-stop")
 """Routes of the page that itself shows which cells are being drilled."""
 
 
@@ -249,7 +251,8 @@ class Frame:
         except Refused:  # Its last row was deleted meanwhile.
             return None
         board = self.request.GET
-        on_board = found and self.here in BOARD and found.on_board(board.get("fabric", ""), board.get("mode", ""))
+        fabric = board.get("fabric", "") or self.request.COOKIES.get(LAST, "")
+        on_board = found and self.here in BOARD and found.on_board(fabric, board.get("mode", ""))
         return None if on_board else found
 
     @property

@@ -93,6 +93,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-breakers-reset", "POST"): Scope.OPERATE,
     ("api-fabric-drills", "GET"): Scope.READ,
     ("api-fabric-drills", "POST"): Scope.START,
+    ("api-drills", "GET"): Scope.READ,
     ("api-drill", "GET"): Scope.READ,
     ("api-scenarios", "GET"): Scope.READ,
     ("api-scenarios", "POST"): Scope.PUBLISH,

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from pydantic import ValidationError
 
 from fabric.core.people.actor import Actor
@@ -59,6 +59,16 @@ class FabricView:
 def fabrics_list(actor: Actor) -> list[FabricView]:
     """Return the workspace's published fabrics by name."""
     return [_view(fabric) for fabric in _query_published(actor).order_by("name")]
+
+
+def fabrics_page(actor: Actor, *, after: str = "", limit: int, only: Q | None = None) -> tuple[list[FabricView], bool]:
+    """Return a page of the workspace's published fabrics by name, and True if there are more.
+
+    ``after``: name of the last one of the page before. ``only``: a further condition on a fabric's row.
+    """
+    rows = _query_published(actor).filter(only or Q(), name__gt=clean_text(after)[0])
+    found = list(rows.order_by("name")[: limit + 1])
+    return [_view(fabric) for fabric in found[:limit]], len(found) > limit
 
 
 def pick_first(fabrics: Sequence[FabricView]) -> FabricView | None:

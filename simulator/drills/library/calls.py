@@ -67,7 +67,8 @@ class Reading:
         self.moves: list[tuple[str, str]] = []
         """Handovers: who, to whom."""
         self.changes: dict[tuple[str, int], int] = {}
-        self.asked = self.people = 0
+        self.reviews: dict[str, tuple[int, int]] = {}
+        """Reviews by id: the number of each, and its number among those that a person may edit; from 1."""
         self.first: FailureType | None = None
         self.decided, self.seed = False, 1
         self._seen: Counter[object] = Counter()

@@ -357,15 +357,16 @@ def _began(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
 
 
 def _read_review(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
-    reading.asked += 1
+    editable = reading.count("editable review") if "edit" in fact["verbs"] else 0
+    reading.reviews[fact["review_id"]] = reading.count("review"), editable
 
 
 def _read_message(reading: Reading, seq: int, fact: Mapping[str, JSON]) -> None:
-    reading.people += 1
+    ordinal, editable = reading.reviews[fact["review_id"]]
     if fact["system"]:
-        reading.others.append({"fault": "person_silent", "from_review": reading.people, "times": 1})
+        reading.others.append({"fault": "person_silent", "from_review": ordinal, "times": 1})
     elif fact["verb"] == "edit":
-        reading.others.append({"fault": "person_edits", "times": 1})
+        reading.others.append({"fault": "person_edits", "from_review": editable, "times": 1})
     elif fact["verb"] != "reject":
         reading.leave(f"event {seq}, a person answered {fact['verb']}: in a drill people reject what they are asked")
 

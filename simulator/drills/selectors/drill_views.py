@@ -29,6 +29,10 @@ class State(StrEnum):
     RUNNING = "running"
 
 
+NOT_FRESH = frozenset({State.STALE, State.NEVER})
+"""States of cells without a verdict about their present content."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillView:
     """One drill. Instants are microseconds since the epoch, UTC."""

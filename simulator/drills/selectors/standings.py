@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.db.models import Max, Min
 
@@ -22,14 +23,21 @@ WRONG = (State.DEVIATED, State.ERROR, State.STALE, State.NEVER)
 """States that need an act, the worst first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FabricStanding:
     """Drill results of a published fabric."""
 
     fabric: str
     number: int
-    counts: Mapping[State, int]
-    """Number of cells by state. A waiting or running cell counts by its last verdict."""
+    states: Mapping[Cell, State]
+    """State of each cell. A waiting or running cell has the state of its last verdict."""
+    last_at: int | None = None
+    """End of the newest drill that counts, microseconds since the epoch; None if it was never drilled."""
+
+    @cached_property
+    def counts(self) -> Mapping[State, int]:
+        """Return the number of cells by state."""
+        return Counter(self.states.values())
 
     @property
     def proven(self) -> int:
@@ -39,7 +47,7 @@ class FabricStanding:
     @property
     def cells(self) -> int:
         """Return the number of cells."""
-        return sum(self.counts.values())
+        return len(self.states)
 
     @property
     def never(self) -> bool:
@@ -101,6 +109,8 @@ def _digests(one: FabricView) -> Mapping[Cell, str]:
         return {}
 
 
+Drilled = Mapping[tuple[str, str, str], int | None]
+"""End of the newest drill by fabric, failure and tier; microseconds."""
 Digests = Mapping[str, tuple[FabricView, Mapping[Cell, str]]]
 """Each fabric that is read, by id, with the digests of its cells."""
 
@@ -115,27 +125,25 @@ def _verdicts(digests: Digests, of: Mapping[str, str]) -> Mapping[tuple[str, str
     return {(of[fabric], digest): verdict for fabric, digest, verdict in told}
 
 
-def _drilled_cells(digests: Digests, of: Mapping[str, str]) -> set[tuple[str, str, str]]:
-    """Return fabric, failure and tier of each cell that was ever drilled, itself or in a draft before its revision."""
+def _drilled_cells(digests: Digests, of: Mapping[str, str]) -> Drilled:
+    """Return each cell that was ever drilled, itself or in a draft before its revision."""
     rows = Drill.objects.filter(fabric_id__in=list(of), mode=VIRTUAL, scenario="").exclude(verdict="")
-    firsts = rows.values("fabric_id", "failure", "tier").annotate(first=Min("asked_at")).order_by()
-    found = firsts.values_list("fabric_id", "failure", "tier", "first")
-    return {
-        (of[each], failure, tier)
-        for each, failure, tier, first in found
-        if each in digests or first < convert_instant(digests[of[each]][0].published_at)
-    }
+    asked = rows.values("fabric_id", "failure", "tier").annotate(first=Min("asked_at"), last=Max("ended_at")).order_by()
+    found: dict[tuple[str, str, str], int | None] = {}
+    for each, failure, tier, first, last in asked.values_list("fabric_id", "failure", "tier", "first", "last"):
+        if each in digests or first < convert_instant(digests[of[each]][0].published_at):
+            cell = (of[each], failure, tier)
+            found[cell] = max(filter(None, (found.get(cell), last)), default=None)
+    return found
 
 
 def _stand(
-    one: FabricView,
-    digests: Mapping[Cell, str],
-    fresh: Mapping[tuple[str, str], str],
-    drilled: set[tuple[str, str, str]],
+    one: FabricView, digests: Mapping[Cell, str], fresh: Mapping[tuple[str, str], str], drilled: Drilled
 ) -> FabricStanding:
-    counts: Counter[State] = Counter()
+    states: dict[Cell, State] = {}
     for (failure, tier), digest in digests.items():
         verdict = fresh.get((one.id, digest))
         before = State.STALE if (one.id, str(failure), str(tier)) in drilled else State.NEVER
-        counts[State(verdict) if verdict else before] += 1
-    return FabricStanding(one.name, one.number, counts)
+        states[failure, tier] = State(verdict) if verdict else before
+    last = max((at for (fabric, _, _), at in drilled.items() if fabric == one.id and at), default=None)
+    return FabricStanding(one.name, one.number, states, last)

@@ -31,10 +31,10 @@ from simulator.drills.batches.batch import drills_abort
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill
 from simulator.drills.runs.names import draft_name
 from simulator.drills.selectors.draft_fabrics import list_draft_fabrics
-from simulator.drills.selectors.drill_views import BatchView, CellView, State, cell_digests
+from simulator.drills.selectors.drill_views import NOT_FRESH, BatchView, CellView, State, cell_digests
 from simulator.drills.selectors.drills import cells_known, coverage
 from simulator.drills.services.drill_stop import check_drill_stop
-from simulator.drills.services.drills import NOT_FRESH, DrillsAsked, find_seed
+from simulator.drills.services.drills import DrillsAsked, find_seed
 from simulator.scenarios.promises.digests import CELLS, Cell, covers, engine_version
 
 Which = Literal["all", "stale", "changed"]

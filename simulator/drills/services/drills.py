@@ -24,15 +24,13 @@ from fabric.worker.process.duties import database_us
 from simulator.drills.batches.batch import drills_abort
 from simulator.drills.live.conditions import DrillMode, how_asked
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill
-from simulator.drills.selectors.drill_views import State
+from simulator.drills.selectors.drill_views import NOT_FRESH
 from simulator.drills.selectors.drills import batch_get, coverage
 from simulator.drills.services.drill_stop import check_drill_stop
 from simulator.scenarios.promises.digests import CELLS, Cell, covers, engine_version
 
 SEED_MAX = 2**31 - 1
 Which = Literal["all", "stale"]
-NOT_FRESH = frozenset({State.STALE, State.NEVER})
-"""States that ``stale`` selects: cells without a verdict about their present content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 from fabric.runtime.ports.batch_parts import find_origin
-from simulator.faults.catalogue import FaultRefused, build_parameters, fault_named
+from simulator.faults.catalogue import FaultRefused, build_parameters, fault_named, find_near_fault
 from simulator.faults.fault import Fault, Parameters
 from simulator.scenarios.spec.probes import (
     PROBES,
@@ -233,18 +233,41 @@ def _references(value: JSON) -> list[str]:
 
 
 def resolve_disturbance(given: WrittenDisturbance, values: Mapping[str, Scalar], at: Path) -> Disturbance:
-    """Return a disturbance with its references resolved. Raises Refused with a problem for each mistake."""
-    fault = fault_named(given.fault, at)
-    unknown = [
-        Problem((*at, key), f"there is no parameter {name!r}; {nearest(name, values)}")
-        for key, value in given.values.items()
-        for name in _references(value)
-        if name not in values
-    ]
-    if unknown:
-        raise FaultRefused(unknown)
-    filled = {key: _fill_references(value, values) for key, value in given.values.items()}
-    return Disturbance(fault, build_parameters(fault, filled, at))
+    """Return a disturbance with its references resolved. Raises FaultRefused with a problem for each mistake.
+
+    The parameters of an unknown fault are checked as far as the fault with the nearest name has them: so no mistake
+    waits until another one is gone.
+    """
+    problems: list[Problem] = []
+    checked = set(given.values)  # Keys whose values can be judged.
+    try:
+        fault = fault_named(given.fault, at)
+    except FaultRefused as error:
+        problems += error.problems
+        fault = find_near_fault(given.fault)
+        checked &= set(fault.parameters.model_fields if fault.parameters else ())
+    unknown = {key: [name for name in _references(value) if name not in values] for key, value in given.values.items()}
+    for key, names in unknown.items():
+        problems += [Problem((*at, key), f"there is no parameter {name!r}; {nearest(name, values)}") for name in names]
+    filled = {key: _fill_references(value, values) for key, value in given.values.items() if not unknown[key]}
+    if problems:
+        filled = {key: value for key, value in filled.items() if key in checked}
+    try:
+        parameters = build_parameters(fault, filled, at)
+    except FaultRefused as error:
+        told = {problem.path for problem in problems}
+        more = [
+            one for one in error.problems if one.path not in told and (not problems or _names_key(one, at, checked))
+        ]
+        raise FaultRefused([*problems, *more]) from None
+    if problems:
+        raise FaultRefused(problems)
+    return Disturbance(fault, parameters)
+
+
+def _names_key(problem: Problem, at: Path, keys: set[str]) -> bool:
+    """Return True if a problem is about one of the keys of the table at a path."""
+    return problem.path[len(at) : len(at) + 1] in {(key,) for key in keys}
 
 
 def _fill_references(value: JSON, values: Mapping[str, Scalar]) -> JSON:

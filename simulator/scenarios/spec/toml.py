@@ -81,14 +81,16 @@ def read_scenario(tree: Mapping[str, JSON]) -> Scenario:
         parts["parameters"] = {
             name: value for name, value in parameters.items() if isinstance(value, bool | int | float | str)
         }
-        problems += _find_mistakes(given, parts["parameters"], wrong)
+        told = {problem.path for problem in problems}
+        found = _find_mistakes(given, parts["parameters"], wrong)
+        problems += [problem for problem in found if problem.path not in told]
     try:
-        found = Scenario.model_validate(parts)
+        made = Scenario.model_validate(parts)
     except ValidationError as error:
         raise FaultRefused([*problems, *_plain(list_problems(error, Scenario), problems)]) from None
     if problems:
         raise FaultRefused(problems)
-    return found
+    return made
 
 
 def _find_mistakes(
@@ -144,8 +146,8 @@ def _disturbances(value: JSON, problems: list[Problem]) -> tuple[WrittenDisturba
         elif not isinstance(fault, str):
             problems.append(Problem((*at, "fault"), f"{shorten_value(fault)} is no text; write it in quotes"))
         found.append(WrittenDisturbance(fault=fault if isinstance(fault, str) else "", values=values))
-    broken = any(problem.path[:1] == ("disturbance",) for problem in problems)
-    return None if broken else tuple(found)
+    shapeless = any(problem.path[:1] == ("disturbance",) and len(problem.path) < 3 for problem in problems)
+    return None if shapeless else tuple(found)
 
 
 def _probes(value: JSON, problems: list[Problem], *, at: Path, header: str) -> tuple[SteadyProbe, ...] | None:

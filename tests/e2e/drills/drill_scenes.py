@@ -38,8 +38,8 @@ Drill.objects.filter(verdict="deviated").update(body=equipped)
 def drilled(home: Installation) -> Iterator[Scene]:
     """The coverage with cells in every state, and a drill of each verdict."""
     home.manage("django", "shell", "--verbosity", "0", "-c", DRILLED)
-    yield Scene("drills-mixed", "/drills?fabric=small-model")
-    yield Scene("drills-no-such-fabric", "/drills?fabric=nosuch", status=404)
+    yield Scene("drills-mixed", "/drills/coverage?fabric=small-model")
+    yield Scene("drills-no-such-fabric", "/drills/coverage?fabric=nosuch", status=404)
     for verdict, found in home.stored("SELECT verdict, min(id) FROM drills_drill GROUP BY verdict ORDER BY verdict"):
         yield Scene(f"drill-{verdict or 'interrupted'}", f"/drills/{found}")
 
@@ -54,7 +54,7 @@ drill_ask(actor=owner_actor(), fabric="small-model", cells=row, mode="live", see
 """
 
 
-LIVE = "/drills?fabric=small-model&mode=live"
+LIVE = "/drills/coverage?fabric=small-model&mode=live"
 NEVER_LIVE = (
     Scene("drills-live-never", LIVE),
     Scene("drills-live-ask-all", f"{LIVE}&ask=all"),

@@ -66,11 +66,14 @@ def parts(home: Installation) -> Iterator[list[Scene]]:
         Scene("drill-stop-refused", "/drills/stop", _sent("drill-stop-pull"), 422),
     ]
     home.manage("django", "shell", "--verbosity", "0", "-c", LIVE)
-    yield [Scene("drill-stop-live-drill", "/runs"), Scene("drill-stop-live-coverage", "/drills?fabric=small-model")]
+    yield [
+        Scene("drill-stop-live-drill", "/runs"),
+        Scene("drill-stop-live-coverage", "/drills/coverage?fabric=small-model"),
+    ]
     home.manage("drill", "stop", "pull", "--reason", "The provider asked for quiet until noon.")
     yield [
         Scene("drill-stop-pulled", "/drills/stop"),
-        Scene("drill-stop-pulled-coverage", "/drills?fabric=small-model"),
+        Scene("drill-stop-pulled-coverage", "/drills/coverage?fabric=small-model"),
         Scene("drill-stop-pulled-overview", "/"),
         Scene("drill-stop-pulled-scenario", "/scenarios/endpoint-down?fabric=small-model"),
     ]

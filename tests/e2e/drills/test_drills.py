@@ -19,9 +19,9 @@ from tests.e2e.scenes import FABRIC, FABRICS
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 installation = pytest.fixture(begun, scope="module")
-PAGE = "/drills?fabric=small-model"
+PAGE = "/drills/coverage?fabric=small-model"
 OPEN = '.mcell:is([data-v="queued"], [data-v="running"])'
-DESK = "/drills?fabric=research-desk"
+DESK = "/drills/coverage?fabric=research-desk"
 DRILL = re.compile(r"/drills/[0-9a-f-]{36}")
 UNSAFE = "#cell-unsafe_output-interactive"
 SOON_MS = 6_000
@@ -93,7 +93,7 @@ def test_the_matrix_fills_while_it_is_looked_at(visit, installation):
 
 
 def test_without_a_script_they_are_asked_for_and_shown_by_loading_again(visit, installation):
-    page = visit("/drills?fabric=document-review", java_script_enabled=False).page
+    page = visit("/drills/coverage?fabric=document-review", java_script_enabled=False).page
     page.get_by_role("button", name="Drill unsafe output, high-stakes regulated").click()
     page.get_by_text("One cell is being drilled in simulated time.").wait_for()
     while page.locator(OPEN).count():

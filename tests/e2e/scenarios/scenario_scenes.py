@@ -88,8 +88,8 @@ def library(home: Installation) -> Iterator[Scene]:
     yield Scene("scenario-ours", "/scenarios/endpoint-down-of-ours?fabric=small-model", delete)
     yield Scene("scenario-unreadable", "/scenarios/written-by-another-version?fabric=small-model")
     yield Scene("scenario-new", "/scenarios/new")
-    yield Scene("scenario-new-wrong", "/scenarios/new", written, 422)
-    yield Scene("scenario-edit", "/scenarios/endpoint-down-of-ours/edit")
+    yield Scene("scenario-new-wrong", "/scenarios/new?as=toml", written, 422)
+    yield Scene("scenario-edit", "/scenarios/endpoint-down-of-ours/edit?as=toml")
     for verdict, found in home.stored(
         "SELECT verdict, min(id) FROM drills_drill WHERE scenario <> '' AND verdict <> '' GROUP BY verdict ORDER BY verdict"
     ):

@@ -54,7 +54,7 @@ def test_its_run_opens(browser, driven):
 
 
 def test_the_lists_name_it_so_and_the_coverage_does_not_count_it(browser, driven):
-    shown = text(browser.get("/drills"))
+    shown = text(browser.get("/drills/coverage"))
     assert f"{name_of(driven)}, draft of owner" in shown
     assert "0 of 24 verified for r1" in shown
     assert f"{name_of(driven)}, draft of owner" in text(browser.get("/runs/drills"))

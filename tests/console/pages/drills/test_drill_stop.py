@@ -68,7 +68,7 @@ def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):
     assert "Drills are stopped" in shown
     assert "The provider complains." in shown
     assert set(Drill.objects.values_list("status", flat=True)) == {Status.ABORTED}
-    drills = browser.get("/drills")
+    drills = browser.get("/drills/coverage")
     assert "Drills are stopped. owner stopped drills" in text(drills)
     assert re.search(r'id="run-all"[^>]* disabled', drills.content.decode())
     refused = browser.post("/drills/ask", {"fabric": small, "cells": "all"})
@@ -76,7 +76,7 @@ def test_it_is_pulled_and_released_with_a_reason(browser, actor, small):
     assert "no drill starts until the owner or an operator allows drills again" in text(refused)
     answer = browser.post(PAGE, {"act": "release", "reason": "It is content."}, follow=True)
     assert "Drills are allowed again." in text(answer)
-    assert not re.search(r'id="run-all"[^>]* disabled', browser.get("/drills").content.decode())
+    assert not re.search(r'id="run-all"[^>]* disabled', browser.get("/drills/coverage").content.decode())
     assert AuditLine.objects.filter(kind__startswith="drill_stop").count() == 2
 
 
@@ -138,7 +138,7 @@ def test_one_in_virtual_time_is_told_on_the_drills_pages_alone_and_there_once(br
     drill_claim(asked.batch, "h")
     assert "A drill is running. 1 of 1" in banner(browser.get("/drills/stop"))
     assert banner(browser.get("/runs")) == ""
-    assert text(browser.get("/drills")).count("A drill is running.") == 1
+    assert text(browser.get("/drills/coverage")).count("A drill is running.") == 1
     Drill.objects.update(scenario="provider-down")
     assert "A drill is running. 1 of 1: provider-down × long-running batch on small@r1" in banner(
         browser.get("/drills")
@@ -149,11 +149,11 @@ def test_one_in_virtual_time_is_told_on_the_drills_pages_alone_and_there_once(br
 
 
 def test_the_last_batches_stand_below_the_coverage_and_go_on(browser, actor, small):
-    assert "No drill ran yet." in text(browser.get("/drills"))
+    assert "No drill ran yet." in text(browser.get("/drills/coverage"))
     for _ in range(12):
         asked = drill_ask(actor=actor, fabric=small, cells=(ONE,), reason="Before the release.")
         drill_end(drill_claim(asked.batch, "h"), "h", status=Status.COMPLETED, verdict="pass")
-    page = browser.get("/drills").content.decode()
+    page = browser.get("/drills/coverage").content.decode()
     assert page.count('<tr id="b-') == 10
     (older,) = re.findall(r'id="last-older" href="([^"]+)"', page)
     assert re.search(
@@ -163,4 +163,4 @@ def test_the_last_batches_stand_below_the_coverage_and_go_on(browser, actor, sma
     assert rest.count('<tr id="b-') == 2
     assert 'id="last-newest"' in rest
     assert 'id="last-older"' not in rest
-    assert "There are no older ones." in text(browser.get("/drills?fabric=small&before=0"))
+    assert "There are no older ones." in text(browser.get("/drills/coverage?fabric=small&before=0"))

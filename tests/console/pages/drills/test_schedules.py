@@ -80,7 +80,7 @@ def test_the_last_result_leads_to_the_coverage(browser, actor, small):
         drill_end(drill_claim(batch, "h"), "h", status=Status.COMPLETED, verdict=verdict)
     page = browser.get(PAGE)
     found = re.search(r'<a class="plain came"[^>]* href="([^"]+)">(.*?)</a>', page.content.decode(), flags=re.DOTALL)
-    assert found[1] == "/drills?fabric=small"
+    assert found[1] == "/drills/coverage?fabric=small"
     assert re.sub("<[^>]+>", " ", found[2]).split() == ["23", "pass", "1", "deviated"]
     Schedule.objects.update(next_at=database_us() - 1)
     schedules_ask()

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from console.pages.drills import views
+from console.pages.drills import renderings
 from console.site.sentences import sentence
 from console.words.drills import CELLS, ENDED, LINES, STRIKES, align_chains
 from fabric.core.values.taxonomy import FailureType, Tier
@@ -23,6 +23,7 @@ from tests.fabric.services.world import SMALL
 from tests.people import member, signed_in
 
 PAGE = "/drills"
+COVERAGE = f"{PAGE}/coverage"
 ONE = (FailureType.PROVIDER, Tier.BATCH)
 OTHER = SMALL + "decision_table:\n  provider_failure:\n    batch: {rungs: [{reaction: abort}]}\n"
 
@@ -59,7 +60,7 @@ def test_every_word_is_there():
 
 def test_a_cell_shows_the_ladder_of_the_fabrics_own_table(browser, actor):
     fabric_publish(actor=actor, source=OTHER)
-    page = browser.get(PAGE).content.decode()
+    page = browser.get(COVERAGE).content.decode()
     found = {
         tier: re.findall(r'class="rung[^"]*">\s*([\w ]+\w)', cell(page, "provider_failure", tier)[1]) for tier in Tier
     }
@@ -68,11 +69,11 @@ def test_a_cell_shows_the_ladder_of_the_fabrics_own_table(browser, actor):
 
 
 def test_without_a_fabric_the_page_says_what_would_give_one(browser, actor):
-    assert "There is nothing to drill: no fabric is published yet" in text(browser.get(PAGE))
+    assert "There is nothing to drill: no fabric is published yet" in text(browser.get(COVERAGE))
 
 
 def test_a_fabric_that_was_never_drilled(browser, small):
-    page = browser.get(PAGE)
+    page = browser.get(COVERAGE)
     shown = text(page)
     assert "Drill coverage of small" in shown
     assert "No cell has a drill yet. Run all of them in simulated time" in shown
@@ -83,7 +84,7 @@ def test_a_fabric_that_was_never_drilled(browser, small):
 
 def test_all_are_asked_for_by_a_button_and_wait_where_no_worker_is(browser, small):
     answer = browser.post(f"{PAGE}/ask", {"fabric": small, "cells": "all"}, follow=True)
-    assert answer.redirect_chain == [("/drills?fabric=small", 302)]
+    assert answer.redirect_chain == [("/drills/coverage?fabric=small", 302)]
     shown = text(answer)
     assert "24 cells are being drilled in simulated time." in shown
     assert "No worker is alive, so no drill runs." in shown
@@ -102,7 +103,7 @@ def test_a_row_a_cell_and_the_stale_ones_are_asked_for(browser, small, cells, co
 
 
 def test_every_button_of_the_matrix_names_cells_that_there_are(browser, small):
-    page = browser.get(PAGE).content.decode()
+    page = browser.get(COVERAGE).content.decode()
     offered = set(re.findall(r'form="drills-form" name="cells" value="([^"]+)"', page))
     assert len(offered) == 24 + 8 + 2
     for cells in offered - {"all", "stale"}:
@@ -136,7 +137,7 @@ def test_the_same_again_is_refused_with_the_page(browser, small):
 
 def test_verdicts_stand_in_their_cells_with_a_way_to_each_drill(browser, actor, small):
     ids = drilled(actor)
-    page = browser.get(PAGE)
+    page = browser.get(COVERAGE)
     assert "24 of 24 verified for r1: 24 pass" in text(page)
     state, inside = cell(page.content.decode(), FailureType.TOOL_LOOP, Tier.INTERACTIVE)
     assert state == "pass"
@@ -148,14 +149,14 @@ def test_counts_are_told_of_what_there_is(browser, actor, small):
     drilled(actor)
     drilled(actor, "deviated", [ONE])
     drilled(actor, "error", [(FailureType.DEADLOCK, Tier.BATCH)])
-    shown = text(browser.get(PAGE))
+    shown = text(browser.get(COVERAGE))
     assert "22 of 24 verified for r1: 22 pass, 1 deviated, 1 error" in shown
 
 
 def test_a_stale_cell_says_of_which_version_its_verdict_was(browser, actor, small):
     drilled(actor)
     fabric_publish(actor=actor, source=OTHER)
-    page = browser.get(PAGE).content.decode()
+    page = browser.get(COVERAGE).content.decode()
     state, inside = cell(page, *ONE)
     assert state == "stale"
     assert "r1, " in inside
@@ -167,7 +168,7 @@ def test_a_stale_cell_says_of_which_version_its_verdict_was(browser, actor, smal
 def test_a_batch_that_runs_says_where_it_is_and_is_stopped_by_its_button(browser, actor, small):
     asked = drill_ask(actor=actor, fabric=small, cells="all", seed=5)
     drill_claim(asked.batch, "h")
-    page = browser.get(PAGE)
+    page = browser.get(COVERAGE)
     assert "A drill is running. 1 of 24: infinite tool loop × low-latency interactive, virtual clock, seed 5." in text(
         page
     )
@@ -182,7 +183,7 @@ def test_a_batch_that_runs_says_where_it_is_and_is_stopped_by_its_button(browser
 
 def test_who_is_no_operator_drills_and_stops_nothing_of_others(vera, actor, small):
     asked = drill_ask(actor=actor, fabric=small, cells=[ONE])
-    assert "formaction" not in vera.get(PAGE).content.decode()
+    assert "formaction" not in vera.get(COVERAGE).content.decode()
     assert vera.post(f"{PAGE}/batches/{asked.batch}/stop", {"fabric": small}).status_code == 403
     assert vera.post(f"{PAGE}/ask", {"fabric": small, "cells": "unsafe_output:batch"}).status_code == 302
     assert Drill.objects.filter(asked_by="vera").count() == 1
@@ -202,16 +203,16 @@ def test_many_who_look_are_shown_one_rendering_and_no_one_anothers_button(
 
 def test_the_fabric_that_was_drilled_last_is_shown_first_and_any_can_be_picked(browser, actor, small):
     fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another"))
-    assert "Drill coverage of another" in text(browser.get(PAGE))
+    assert "Drill coverage of another" in text(browser.get(COVERAGE))
     drilled(actor, cells=[ONE])
-    page = browser.get(PAGE)
+    page = browser.get(COVERAGE)
     assert "Drill coverage of small" in text(page)
     assert re.findall(r'<option value="([^"]+)"( selected)?>', page.content.decode()) == [
         ("another", ""),
         ("small", " selected"),
     ]
-    assert "Drill coverage of another" in text(browser.get(f"{PAGE}?fabric=another"))
-    assert browser.get(f"{PAGE}?fabric=nothing").status_code == 404
+    assert "Drill coverage of another" in text(browser.get(f"{COVERAGE}?fabric=another"))
+    assert browser.get(f"{COVERAGE}?fabric=nothing").status_code == 404
 
 
 def test_the_part_that_changes_is_the_same_while_nothing_does(browser, small):
@@ -226,7 +227,7 @@ def test_the_part_that_changes_is_the_same_while_nothing_does(browser, small):
     assert (
         browser.get(f"{PAGE}/live?fabric=small", HTTP_IF_NONE_MATCH=first.headers["ETag"], **asked).status_code == 200
     )
-    assert browser.get(f"{PAGE}/live?fabric=small").headers["Location"] == "/drills?fabric=small"
+    assert browser.get(f"{PAGE}/live?fabric=small").headers["Location"] == "/drills/coverage?fabric=small"
 
 
 # -- one drill ---------------------------------------------------------------------------------------------------------
@@ -349,9 +350,9 @@ def test_the_part_of_a_drill_that_changes(browser, actor, small):
 
 
 def test_last_drills_are_a_part_of_what_is_refreshed(browser, actor, small, monkeypatch):
-    monkeypatch.setattr(views, "SHARED_S", 0.0)
+    monkeypatch.setattr(renderings, "SHARED_S", 0.0)
     batch = drill_ask(actor=actor, fabric=small, cells=[ONE]).batch
-    (address,) = re.findall(r'hx-get="(/drills/live[^"]*)"', browser.get(f"{PAGE}?fabric=small").content.decode())
+    (address,) = re.findall(r'hx-get="(/drills/live[^"]*)"', browser.get(f"{COVERAGE}?fabric=small").content.decode())
 
     def last():
         page = browser.get(unescape(address), HTTP_HX_REQUEST="true")
@@ -364,7 +365,7 @@ def test_last_drills_are_a_part_of_what_is_refreshed(browser, actor, small, monk
 
 def test_older_drills_stay_the_older_ones_when_they_are_refreshed(browser, actor, small):
     found = [drilled(actor, cells=[ONE])[0] for _ in range(12)]
-    page = browser.get(f"{PAGE}?fabric=small&before={found[2]}").content.decode()
+    page = browser.get(f"{COVERAGE}?fabric=small&before={found[2]}").content.decode()
     (address,) = re.findall(r'hx-get="(/drills/live[^"]*)"', page)
     again = browser.get(unescape(address), HTTP_HX_REQUEST="true").content.decode()
     assert set(re.findall(r'id="to-[^"]+" href="/drills/([^"]+)"', again)) == set(found[:2])
@@ -372,7 +373,7 @@ def test_older_drills_stay_the_older_ones_when_they_are_refreshed(browser, actor
 
 def test_one_drill_that_waits_is_told_in_the_singular(browser, actor, small):
     drill_ask(actor=actor, fabric=small, cells=[ONE])
-    assert "1 drill waits. It begins within seconds." in text(browser.get(f"{PAGE}?fabric=small"))
+    assert "1 drill waits. It begins within seconds." in text(browser.get(f"{COVERAGE}?fabric=small"))
 
 
 def test_another_workspaces_drill_is_not_there(browser, stranger, actor):
@@ -394,11 +395,11 @@ def rungs(page, failure, tier):
 
 def test_cells_behind_retry_layers_show_all_that_their_drills_expect(browser, actor, small):
     """A cell of a stage with retry layers shows the layers' rungs too; other cells show their own rungs alone."""
-    plain = browser.get(PAGE).content.decode()
+    plain = browser.get(COVERAGE).content.decode()
     assert rungs(plain, *ONE) == ["retry ×5", "wait for breaker ×2", "escalate (last)"]
     assert "with the retry layers" not in plain
     fabric_publish(actor=actor, source=LAYERED)
-    page = browser.get(PAGE).content.decode()
+    page = browser.get(COVERAGE).content.decode()
     assert rungs(page, *ONE) == ["retry ×3", "wait for breaker ×2", "retry node ×4", "escalate (last)"]
     assert "with the retry layers of finalize" in cell(page, *ONE)[1]
     assert rungs(page, FailureType.TOOL_LOOP, Tier.BATCH) == rungs(plain, FailureType.TOOL_LOOP, Tier.BATCH)

@@ -17,7 +17,7 @@ from simulator.drills.services.drills import drill_ask
 from tests.console.pages.drills.test_views import ONE, PAGE, cell, drilled, text
 from tests.people import member, signed_in
 
-LIVE = f"{PAGE}?fabric=small&mode=live"
+LIVE = f"{PAGE}/coverage?fabric=small&mode=live"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_each_mode_has_a_word():
 
 def test_live_coverage_is_a_matrix_of_its_own(browser, actor, small, worker):
     drilled(actor, cells=[ONE])
-    virtual, live = browser.get(f"{PAGE}?fabric=small"), browser.get(LIVE)
+    virtual, live = browser.get(f"{PAGE}/coverage?fabric=small"), browser.get(LIVE)
     assert cell(virtual.content.decode(), *ONE)[0] == "pass"
     assert cell(live.content.decode(), *ONE)[0] == "never"
     assert "No cell has a live drill yet." in text(live)
@@ -69,7 +69,7 @@ def test_one_cell_is_asked_for_with_the_caps_that_were_given(browser, small, wor
     assert "provider failure × long-running batch" in text(page)
     given = {**fields(page), "cap_s": "30", "cap_usd": "0.25", "reason": "Before the release."}
     answer = browser.post(f"{PAGE}/ask", given, follow=True)
-    assert answer.redirect_chain == [("/drills?fabric=small&mode=live", 302)]
+    assert answer.redirect_chain == [("/drills/coverage?fabric=small&mode=live", 302)]
     assert "One cell is being drilled on this installation." in text(answer)
     one = Drill.objects.get()
     assert (one.mode, one.cap_s, one.cap_usd_micros, one.reason) == ("live", 30, 250_000, "Before the release.")
@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_for_is_told(browser, small, worker):
     assert "is no cell" in text(answer)
     assert "There is nothing to drill live" in text(answer)
     assert 'id="cap_s"' not in answer.content.decode(), "nothing can be begun"
-    assert browser.get(f"{PAGE}?fabric=none&mode=live&ask=all").status_code == 404
+    assert browser.get(f"{PAGE}/coverage?fabric=none&mode=live&ask=all").status_code == 404
 
 
 def test_a_live_drill_says_its_limits_and_what_was_put_back(browser, actor, small, worker):
@@ -149,7 +149,7 @@ def test_a_live_drill_says_its_limits_and_what_was_put_back(browser, actor, smal
     )
     assert "run 7 was ended" in shown
     assert re.search(r'<form id="drills-form" method="get"', page.content.decode())
-    again = browser.get(f"{PAGE}?fabric=small&mode=live&ask=provider_failure:batch&number=1&seed={one.seed}")
+    again = browser.get(f"{PAGE}/coverage?fabric=small&mode=live&ask=provider_failure:batch&number=1&seed={one.seed}")
     assert fields(again).items() >= {"number": "1", "seed": str(one.seed), "cells": "provider_failure:batch"}.items()
     browser.post(f"{PAGE}/ask", fields(again))
     assert Drill.objects.filter(mode="live", seed=one.seed).count() == 2

@@ -445,7 +445,7 @@ def test_the_drills_card_names_what_is_wrong_and_leads_to_the_coverage(browser, 
     while (one := drill_claim(asked.batch, "h")) is not None:
         drill_end(one, "h", status="completed", verdict="deviated" if one.place == 3 else "pass")
     card = text(browser.get("/overview/cards/drills", headers=SCRIPT))
-    assert 'href="/drills?fabric=small">small</a> <small>23 of 24 verified for r1' in card
+    assert 'href="/drills/coverage?fabric=small">small</a> <small>23 of 24 verified for r1' in card
     assert re.search(r'data-tone="danger">.*?1 deviated</span>', card, flags=re.DOTALL)
     again = drill_ask(actor=actor, fabric=small, cells="all").batch
     while (one := drill_claim(again, "h")) is not None:

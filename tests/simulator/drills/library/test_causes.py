@@ -57,3 +57,21 @@ def test_a_run_is_captured_and_played_again_with_the_same_decisions(name):
         assert all(each["fault"] in STRUCK for each in found.disturbances)
         again = play(told.spec, repeated(one, found), tier, seed=told.played.seed)
         assert again.observed_chain == told.played.observed_chain, (tier, found.disturbances, again.why)
+
+
+def test_people_strike_the_reviews_that_they_struck():
+    """A review is known by the order in which it was opened, not decided; an edit counts those that can be edited."""
+    opened = [("a", ("approve", "reject")), ("b", ("approve", "edit")), ("c", ("approve", "edit"))]
+    decided = [
+        ("c", {"verb": "edit", "system": False}),
+        ("b", {"verb": "reject", "system": True}),
+        ("a", {"verb": "reject", "system": False}),
+    ]
+    events = [
+        *((n, "review_opened", {"review_id": name, "verbs": verbs}) for n, (name, verbs) in enumerate(opened)),
+        *((n + 3, "review_decided", {"review_id": name, **told}) for n, (name, told) in enumerate(decided)),
+    ]
+    assert build_facts(events, 1).disturbances == [
+        {"fault": "person_edits", "from_review": 2, "times": 1},
+        {"fault": "person_silent", "from_review": 2, "times": 1},
+    ]

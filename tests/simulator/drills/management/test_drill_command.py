@@ -13,10 +13,12 @@ from django.core.management import call_command
 from fabric.core.reactions import react as reactions
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.services.actors import owner_actor
+from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.fabrics.templates import SAMPLES, samples_publish
 from fabric.services.fabrics.yaml.document import fabric_dump
 from tests.fabric.services.world import SMALL
 from tests.simulator.drills.drilled import with_cell
+from tests.simulator.drills.selectors.test_standings import ONE, drilled, named
 from tests.simulator.scenarios.play.test_cells import BY_DEFAULT, by_hand
 
 FIELDS = ["failure", "tier", "verdict", "expected", "observed", "seed"]
@@ -29,6 +31,12 @@ def drill(*arguments: str) -> tuple[int, str, str]:
     except SystemExit as ended:
         return int(ended.code or 0), out.getvalue(), err.getvalue()
     return 0, out.getvalue(), err.getvalue()
+
+
+def count_cells(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("drill", "coverage", *arguments, stdout=out)
+    return out.getvalue()
 
 
 def test_all_24_cells_of_the_default_table_end_with_one_line_of_json():
@@ -234,3 +242,14 @@ def test_changed_is_of_a_file(actor, small):
     code, _, err = drill("small", "--changed")
     assert code == 2
     assert "--changed compares a file with what is published under its name" in err
+
+
+@pytest.mark.django_db
+def test_coverage_counts_the_cells_of_every_fabric(actor, small):
+    drilled(actor, small, [ONE])
+    fabric_publish(actor=actor, source=named("another"))
+    lines = ["another@r1  0 of 24 verified  24 never", "small@r1  1 of 24 verified  1 pass, 23 never"]
+    assert count_cells().splitlines() == lines
+    assert count_cells("--never").splitlines() == lines[:1]
+    told = json.loads(count_cells("--json"))["fabrics"]
+    assert [one["counts"] for one in told] == [{"never": 24}, {"pass": 1, "never": 23}]

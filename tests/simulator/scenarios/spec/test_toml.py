@@ -171,6 +171,24 @@ def test_a_mistake_is_told_with_file_line_and_path(old, new, told):
     assert list(caught.value.told) == told
 
 
+@pytest.mark.parametrize(("fault", "judged"), [("unavailible", True), ("explode", False), ("", False)])
+def test_no_mistake_waits_until_another_one_is_gone(fault, judged):
+    """A wrong role and a negative count are told beside an unknown fault; a value that another fault may have is not."""
+    text = f'''name = "a"\ntitle = "A"\ndescription = "A."\n[[disturbance]]\nfault = "{fault}"\nrole = "nobody"\ntimes = -1
+status = 7\nodd = 1\n[[disturbance]]\nfault = "slow"\ntimes = 0\ndelay_s = "${{no}}"\n'''
+    with pytest.raises(Unreadable) as refused:
+        parse_scenario(text)
+    told = [one.split(":")[0] for one in refused.value.told]
+    assert told == [
+        "line 5, disturbance.0.fault",
+        "line 6, disturbance.0.role",
+        "line 7, disturbance.0.times",
+        *["line 8, disturbance.0.status"] * judged,
+        "line 12, disturbance.1.times",
+        "line 13, disturbance.1.delay_s",
+    ]
+
+
 def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines():
     text = GOOD.replace("seed = 7", "seed = 7.5").replace('"slow"', '"slaw"').replace('"state"', '"stat"')
     with pytest.raises(Unreadable) as caught:
