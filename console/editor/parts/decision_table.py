@@ -5,11 +5,11 @@ walks down its ladder.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from console.editor.draft import Editing
-from console.forms.controls.fields import MISSING, EditField, Missing, at
+from console.forms.controls.fields import MISSING, EditField, Missing, at, limit_options
 from console.forms.drafts.fields import standing
 from console.templatetags.marks import FAILURES, TIERS
 from console.words.decision_table import ICONS, PER, cell_anchor
@@ -216,7 +216,7 @@ def _rung(editing: Editing, cell: str, n: int, rung: JSON, last: bool) -> RungFo
         number=n + 1,
         path=path,
         last=last,
-        reaction=_only(chosen, REACTIONS),
+        reaction=limit_options(chosen, REACTIONS),
         times=editing.field(f"{path}.times"),
         accompany=editing.field(f"{path}.with"),
         role=editing.field(f"{path}.role") if reaction in WITH_ROLE else None,
@@ -229,12 +229,6 @@ def _rung(editing: Editing, cell: str, n: int, rung: JSON, last: bool) -> RungFo
 
 def _counted_per(rung: dict[str, JSON]) -> CountScope:
     return CountScope.STEP if rung.get("poll") is True else COUNTED_PER[Reaction(rung["reaction"])]
-
-
-def _only(field: EditField, names: tuple[str, ...]) -> EditField:
-    """The field with these options alone, and what stands there."""
-    options = tuple((value, word) for value, word in field.options if value in names or value == field.text)
-    return replace(field, options=options)
 
 
 @dataclass(frozen=True, slots=True)
