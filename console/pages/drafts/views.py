@@ -51,7 +51,7 @@ CHOICE = "c."
 """Prefix of a form field with the side chosen for a path."""
 KEEP, LEAVE = "keep", "leave"
 """The answers of a stale page's author: save what stands in the fields, or leave it out."""
-PART_PARAMETERS = ("cell", "simulate", "stage", "open", BUTTON)
+PART_PARAMETERS = ("cell", "simulate", "stage", "open", "find", "changed", BUTTON)
 """Parameters that control how a part is shown."""
 ASKED_MAX = 120
 
