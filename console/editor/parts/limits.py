@@ -152,7 +152,7 @@ def _group(editing: Editing, asked: Asked, name: str, title: str, tier: str = ""
 
 
 def _row(asked: Asked, one: EditField, heading: str) -> Row:
-    text = " ".join((heading, one.shape.label, one.shape.help, one.path)).lower()
+    text = f"{heading} {one.shape.label} {one.shape.help} {one.path}".lower()
     return Row(one, text, not asked.fits(text, own=one.own))
 
 

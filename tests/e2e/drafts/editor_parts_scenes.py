@@ -46,7 +46,28 @@ UNKNOWN_AGENT = BARRED.replace("name: barred\n", "name: nobody\n").replace("{rea
 )  # fmt: skip
 """Caps of no agent, and a tool out of its agent's reach."""
 OF_AGENTS = {"barred": BARRED, "barred-wrong": BARRED_WRONG, "nobody": UNKNOWN_AGENT}
+KINDS = RICH.replace("name: rich\n", "name: kinds\n").replace(
+    "tools:\n",
+    """mcp_servers:
+  - {name: files, transport: http, url: 'https://files.example/mcp', headers_from: {Authorization: FILES_TOKEN}}
+tools:
+  - name: find_customer
+    kind: http
+    target: 'https://crm.example/customers/{id}'
+    method: GET
+    description: Finds a customer by number.
+    parameters: {type: object, properties: {id: {type: string, description: Number of the customer.}, fields: {type: string, enum: [name, all]}}, required: [id]}
+    places: {id: path}
+    headers_from: {Authorization: CRM_TOKEN}
+  - {name: refund, kind: http, effect: irreversible, target: 'https://crm.example/refunds', description: Pays money back., parameters: {type: object, properties: {amount: {type: number}}}}
+  - {name: book, kind: callable, effect: mutating, target: crm.book, compensation: unbook, description: Books a call., parameters: {type: object, properties: {}}}
+  - {name: unbook, kind: http, effect: idempotent, target: 'https://crm.example/unbook', description: Undoes a booking., headers_from: 'Authorization: CRM_TOKEN', parameters: {type: object, properties: {key: {type: [string, 'null']}}}}
+  - {name: read_file, kind: mcp, target: files/read, description: Reads a file., parameters: {type: object, properties: {path: {type: string}}}}
+""",
+)
+"""A tool of each kind, one with mistakes."""
 DRAFTS = {
+    "kinds": KINDS,
     "rich": RICH,
     "rich-wrong": WRONG,
     "planned": PLANNED.replace("name: small-model\n", "name: planned\n"),
@@ -89,6 +110,24 @@ def trying(path: str, **typed: str) -> Callable[[Page], None]:
     return act
 
 
+def unfolded(page: Page) -> None:
+    """The tool whose fields are asked for is open, and what is folded in it."""
+    for one in page.locator(".thing > details[open] details").all():
+        one.evaluate("one => one.open = true")
+
+
+def changed_cell(page: Page) -> None:
+    """One use less than the default."""
+    page.locator('[id="f.decision_table.provider_failure.interactive.rungs.0.times"]').fill("1")
+    page.locator("td.changed .note").wait_for()
+
+
+def tapped(page: Page) -> None:
+    """A cell is opened by a tap."""
+    page.locator("[data-cell]").nth(4).click()
+    page.locator("#rungs").wait_for()
+
+
 def scenes(home: Installation) -> Iterator[Scene]:
     """Every one of them."""
     begin(home)
@@ -98,6 +137,13 @@ def scenes(home: Installation) -> Iterator[Scene]:
     for name in OF_AGENTS:
         yield Scene(f"edit-agents-{name}", f"/fabrics/{name}/draft?part=agents&open=agents.2")
         yield Scene(f"edit-tools-{name}", f"/fabrics/{name}/draft?part=tools&open=tools.0")
+    for n, kind in enumerate(("http", "irreversible", "callable", "wrong", "mcp", "builtin")):
+        yield Scene(f"edit-kind-{kind}", f"/fabrics/kinds/draft?part=tools&open=tools.{n}", unfolded)
+    yield Scene("edit-limits-found", "/fabrics/rich/draft?part=limits&find=retry")
+    yield Scene("edit-limits-changed", "/fabrics/rich/draft?part=limits&changed=1")
+    yield Scene("edit-limits-none", "/fabrics/rich/draft?part=limits&find=zebra")
+    yield Scene("edit-cell-changed", "/fabrics/rich/draft?part=table&cell=provider_failure.interactive", changed_cell)
+    yield Scene("edit-cell-open", "/fabrics/planned/draft?part=table", tapped)
     gates = "/fabrics/rich/draft?part=gates"
     yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))
     yield Scene("edit-try-fails", gates, trying("gates.grounding", answer="It was 1,300 euros [ledger.md]."))
