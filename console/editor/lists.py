@@ -30,6 +30,8 @@ class Item:
     last: bool
     users: tuple[str, ...] = ()
     """Names of its users."""
+    test: bool = False
+    """True for a tool with a page for test requests."""
     gist: str = ""
     """The beginning of what it says."""
 

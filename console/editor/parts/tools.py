@@ -5,6 +5,7 @@ A tool shows the fields that its kind and its effect read, and those that are wr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -62,6 +63,16 @@ TARGETS: Mapping[str, tuple[str, str]] = {
     "mcp": ("Tool of a server", "SERVER/TOOL, such as files/read."),
 }
 """Label and help of a tool's target; total over ``OFFERED``, by test."""
+HELP: Mapping[str, str] = {
+    "kind": "How the tool is called.",
+    "method": "",
+    "parameters": "Arguments that a model gives. Rows keep keywords that they do not show, such as enum.",
+    "places": "path: at {NAME} in the URL. header: under its own name. Others travel in the JSON body of POST, PUT and "
+    "PATCH, in the query of GET and DELETE.",
+    "headers_from": "The value comes from the worker's environment. The operator allows it in FABRIC_TOOL_VARIABLES as "
+    "NAME@HOST:PORT.",
+}
+"""Help of fields that only tools of their kind show."""
 
 SERVER = ("name", "transport", "command", "args", "url")
 SERVER_MORE = ("variables", "headers_from", "timeout_s", "connect_s", "result_bytes")
@@ -88,11 +99,16 @@ def build(editing: Editing) -> dict[str, Any]:
         return f"of one {memory.get('scope', 'run')}"
 
     used = users_in(editing, "agents", "tools")
+    tools = items_of(editing, "tools", _at("shown"), _at("more"), note=effect, users=used, draw=draw_tool_field)
     return {
-        "tools": items_of(editing, "tools", _at("shown"), _at("more"), note=effect, users=used, draw=draw_tool_field),
+        "tools": [replace(one, test=_has_test(editing.at(one.path), one.name)) for one in tools],
         "mcp_servers": items_of(editing, "mcp_servers", SERVER, SERVER_MORE, note=served, draw=draw_server_field),
         "memories": items_of(editing, "memories", MEMORY, MEMORY_MORE, note=scope),
     }
+
+
+def _has_test(tool: JSON, name: str) -> bool:
+    return isinstance(tool, dict) and tool.get("kind") == "http" and re.fullmatch("[a-z0-9_-]+", name) is not None
 
 
 def _at(place: str) -> tuple[str, ...]:
@@ -103,6 +119,8 @@ def draw_tool_field(tool: Mapping[str, JSON], one: EditField) -> EditField | Non
     """Return a field of a tool in the words of its kind; None where its kind or effect does not read it."""
     name, kind = one.path.rpartition(".")[2], tool.get("kind", "builtin")
     about = TOOL_FIELDS[name]
+    if name in HELP:
+        one = replace(one, shape=replace(one.shape, help=HELP[name]))
     if name == "kind":
         return limit_options(one, OFFERED)
     if name == "target" and kind in TARGETS:

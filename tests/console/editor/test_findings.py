@@ -28,7 +28,7 @@ CRM = "tools:\n  - {name: crm, kind: http, target: 'https://crm.example', descri
         (
             RICH.replace("tools:\n", CRM.replace("HERE", "headers_from: 'Authorization: CRM_TOKEN'")),
             "crm · Headers from variables",
-            "'Authorization: CRM_TOKEN' is no JSON of names and values; give one such as {\"Authorization\": \"CRM_TOKEN\"}",
+            '\'Authorization: CRM_TOKEN\' is no JSON of names and values; give one such as {"Authorization": "CRM_TOKEN"}',
         ),
         (
             RICH.replace("tools:\n", CRM.replace("HERE", "headers_from: {Authorization: CRM-TOKEN}")),
