@@ -42,6 +42,8 @@ def test(request: HttpRequest, name: str, tool: str) -> HttpResponse:
             if refusal.code not in ("invalid", "unavailable"):
                 raise
             said, status = [sentence(refusal.message)], errors.STATUS[refusal.code]
+    if result is not None and not form.rows:  # What was sent is where the next request begins.
+        form = TypedForm(spec.parameters, form.value)
     hindrance = find_hindrance(spec, standing_policy(actor.workspace_id).policy)
     context = {
         "name": name,
