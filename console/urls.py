@@ -7,6 +7,7 @@ from console.pages.docs import views as docs
 from console.pages.drafts import beginnings as fabric_new
 from console.pages.drafts import merge as fabric_merge
 from console.pages.drafts import publication as fabric_publish
+from console.pages.drafts import tool_test as fabric_tool
 from console.pages.drafts import versions as fabric_versions
 from console.pages.drafts import views as fabric_edit
 from console.pages.drills import downloads as drill_downloads
@@ -165,6 +166,7 @@ urlpatterns = [
     path("fabrics/<str:name>/draft/publish", fabric_publish.publish, name="fabric-draft-publish"),
     path("fabrics/<str:name>/draft/drills", fabric_publish.drills, name="fabric-draft-drills"),
     path("fabrics/<str:name>/draft/history", fabric_publish.history, name="fabric-draft-history"),
+    path("fabrics/<str:name>/draft/tools/<str:tool>", fabric_tool.test, name="fabric-draft-tool"),
     path("fabrics/<str:name>/draft/merge", fabric_merge.merge, name="fabric-draft-merge"),
     path("fabrics/<str:name>/requests/<slug:change_id>", fabric_versions.change, name="fabric-request"),
     path("fabrics/<str:name>/revert", fabric_versions.revert, name="fabric-revert"),

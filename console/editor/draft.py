@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pydantic import TypeAdapter, ValidationError
 
+from console.editor.findings import put_in_words
 from console.editor.trial import TryBox
 from console.forms.controls.fields import EditField, at
+from console.forms.controls.rows import list_sent_rows
 from console.forms.drafts.fields import field_at
 from console.forms.drafts.shape import shape_of
 from fabric.core.schema.parts import Line
@@ -41,6 +43,8 @@ class Editing:
     """The check that is being tried."""
     policy: WorkspacePolicy = NO_POLICY
     """The policy of its workspace."""
+    sent_cells: Mapping[str, str] = field(default_factory=dict)
+    """The cells of rows that the page sent, by name: they stay where they are."""
     own: JSON = None
     """Values that its fields show after a failed save: the author's entries."""
     own_text: str | None = None
@@ -93,7 +97,10 @@ class Editing:
 
     def field(self, path: str, **words: str) -> EditField:
         """The field of a place in the draft."""
-        return field_at(self.tree, path, base=self.base, findings=self.checked.findings, words=words)
+        made = field_at(self.tree, path, base=self.base, findings=self.checked.findings, words=words)
+        if not made.in_rows:
+            return made
+        return replace(made, sent_rows=tuple(list_sent_rows(made.row_kind, path, self.sent_cells.get)))
 
     def fields(self, path: str, *names: str) -> list[EditField]:
         """Fields of a group, in this order; all of it where none is named."""
@@ -116,6 +123,6 @@ def editing(
     draft: DraftView, installation: InstallationFacts | None, page: str = "", asked: Mapping[str, str] | None = None
 ) -> Editing:
     """A draft, read and checked."""
-    found = check_text(draft.text, installation, name=draft.name)
+    found = put_in_words(check_text(draft.text, installation, name=draft.name))
     policy = NO_POLICY if installation is None else installation.policy
     return Editing(draft=draft, checked=found, page=page or secrets.token_urlsafe(9), asked=asked or {}, policy=policy)

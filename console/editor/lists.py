@@ -30,6 +30,8 @@ class Item:
     last: bool
     users: tuple[str, ...] = ()
     """Names of its users."""
+    test: bool = False
+    """True for a tool with a page for test requests."""
     gist: str = ""
     """The beginning of what it says."""
 
@@ -48,9 +50,11 @@ def items_of(
     note: Callable[[dict[str, JSON]], str],
     users: Callable[[str], tuple[str, ...]] = lambda name: (),
     beside: Callable[[int], tuple[str, ...]] = lambda n: (),
+    draw: Callable[[dict[str, JSON], EditField], EditField | None] = lambda thing, one: one,
 ) -> list[Item]:
     """The things of a list. What is no group of fields is shown as an empty one, with what is said of it.
 
+    ``draw`` gives each field of a thing as it is shown; None: it is left out.
     ``beside``: places elsewhere in the draft that say more of the thing at a position; they stand with what is folded.
     """
     things = editing.at(listed)
@@ -68,6 +72,7 @@ def items_of(
             ),
             note,
             users,
+            draw,
         )
         for n, thing in enumerate(found)
     ]
@@ -82,6 +87,7 @@ def _item(
     places: tuple[tuple[str, ...], tuple[str, ...]],
     note: Callable[[dict[str, JSON]], str],
     users: Callable[[str], tuple[str, ...]],
+    draw: Callable[[dict[str, JSON], EditField], EditField | None],
 ) -> Item:
     also = frozenset(places[1])
     about = [
@@ -91,7 +97,9 @@ def _item(
     ]
     name = thing.get("name")
     named = name if isinstance(name, str) else ""
-    shown, folded = (tuple(map(editing.field, group)) for group in places)
+    shown, folded = (
+        tuple(drawn for one in map(editing.field, group) if (drawn := draw(thing, one)) is not None) for group in places
+    )
     errors = sum(one.level == "error" for one in about)
     return Item(
         path=path,

@@ -5,6 +5,7 @@ called reader.
 from __future__ import annotations
 
 from console.forms.controls.fields import Shape, at
+from console.forms.controls.kinds import HOLDING
 from console.forms.drafts.shape import shape_of
 from console.templatetags.marks import FAILURES, TIERS
 from fabric.core.values.units import JSON
@@ -23,8 +24,11 @@ def subject(path: str, tree: JSON) -> str:
     """Return the names of the things on the way, then the field's label. Empty: the whole text, or a place that no
     fabric has.
     """
-    shape = shape_of(path) if path else None
-    if shape is None:
+    asked, shape = path, (shape_of(path) if path else None)
+    while path and shape is None:  # Within a value that is edited as one.
+        path = path.rpartition(".")[0]
+        shape = shape_of(path) if path else None
+    if shape is None or (path != asked and shape.kind in HOLDING):
         return ""
     parts = path.split(".")
     named: list[str] = []

@@ -43,6 +43,27 @@ ICONS: Mapping[Reaction, str] = {
 }
 """Icon of each reaction; total over ``Reaction``, by test."""
 
+MEANINGS: Mapping[Reaction, str] = {
+    Reaction.RETRY: "makes the call again; after a check, the agent works once more with a note",
+    Reaction.FALLBACK_MODEL: "makes the call again on the next fallback of the model",
+    Reaction.CHEAPER_MODEL: "makes the call again on the cheaper model, if money is the cause",
+    Reaction.WAIT_FOR_BREAKER: "waits until the circuit breaker lets calls pass",
+    Reaction.INJECT: "sends the agent a correction",
+    Reaction.ESCALATE: "asks a person, and waits for the answer",
+    Reaction.REPLAN: "makes a new plan, and tells the planner why",
+    Reaction.HANDOVER: "gives the work to the stronger agent of the topology",
+    Reaction.TERMINATE: "lets the agent answer once more, without tools",
+    Reaction.SAFE_FALLBACK: "ends the run with the static answer of the fabric",
+    Reaction.SURFACE: "ends the run with an error and the partial result; in a fan-out, the branch",
+    Reaction.ABORT: "ends the run: no more calls, and calls in flight finish",
+    Reaction.HALT: "ends the run at once: calls in flight are abandoned",
+    Reaction.ACCEPT_PARTIAL: "takes the partial result of the node",
+    Reaction.ROUTE: "follows the rule of the graph for this failure",
+    Reaction.GO_BACK: "goes back to the retry target of the node",
+    Reaction.RETRY_NODE: "runs the node once more",
+}
+"""The effect of each reaction, with the rung as its subject; total, by test."""
+
 PER: Mapping[CountScope, str] = {
     CountScope.CALL: "a call",
     CountScope.NODE: "a node",

@@ -1,5 +1,6 @@
 // The editor of fabrics. Everything works without it: each form can be sent by its button; here it is sent while one types.
 import "./merged.js";
+import "./limits.js";
 
 // A name is sent when it is complete, because all places that use it change with it.
 document.addEventListener("input", (event) => event.target.matches?.("[data-late]") && event.stopPropagation(), true);
@@ -208,18 +209,20 @@ document.addEventListener("htmx:after:swap", () => {
   }
 });
 
-// A cell that was opened by the keyboard gives the focus to its first rung.
+// A cell that was opened by the keyboard gives the focus to its first rung. A tap shows the ladder where it is out of sight.
 document.addEventListener("click", (event) => {
-  if (event.target.closest?.("[data-cell]") && event.detail === 0) opening = true;
+  if (event.target.closest?.("[data-cell]")) opening = event.detail === 0 ? "keys" : "pointer";
 });
-let opening = false;
+let opening = "";
 document.addEventListener("htmx:after:swap", () => {
-  if (!opening) return;
-  const first = document.querySelector("[data-rungs] select");
-  if (first) {
-    opening = false;
-    first.focus();
-  }
+  const ladder = opening && document.querySelector("[data-rungs]");
+  if (!ladder) return;
+  const to = opening === "keys" ? ladder.querySelector("select") : ladder;
+  opening = "";
+  if (to !== ladder) return to?.focus();
+  if (ladder.getBoundingClientRect().top + 120 < innerHeight) return;
+  ladder.scrollIntoView({ block: "start" });
+  ladder.focus({ preventScroll: true });
 });
 
 // Inside a check's box Ctrl+Enter tries the check; elsewhere the page's own shortcut applies.

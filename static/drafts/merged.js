@@ -41,16 +41,21 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
 });
 
-const picked = () => document.querySelectorAll("#draft-form select[name], #draft-form input[type=checkbox][name]");
+// Morphing changes neither what is picked nor the text of an area that somebody has written in.
+const picked = () =>
+  document.querySelectorAll("#draft-form select[name], #draft-form input[type=checkbox][name], #draft-form textarea[name]");
 
 function sentAs(one, body) {
+  if (one.tagName === "TEXTAREA") return lines(body.get(one.name)) === lines(one.value);
   const values = body.getAll(one.name);
   return one.type === "checkbox" ? values.includes(one.value) === one.checked : values.includes(one.value);
 }
 
 // The state that the server sent.
 function follow(one) {
-  if (one.type === "checkbox") one.checked = one.defaultChecked;
+  if (one === document.activeElement && one.matches(TEXT)) return;
+  if (one.tagName === "TEXTAREA") one.value = one.defaultValue;
+  else if (one.type === "checkbox") one.checked = one.defaultChecked;
   else {
     const chosen = [...one.options].findIndex((option) => option.defaultSelected);
     one.selectedIndex = Math.max(0, chosen);

@@ -195,10 +195,10 @@ def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
     camera.shoot(model_scenes.LOOKING)
 
 
-def editor_round(camera: Camera) -> None:
-    """Parts of the editor, with drafts of every kind and checks that are tried."""
+def editor_round(camera: Camera, crm: str) -> None:
+    """Parts of the editor, with drafts of every kind, checks that are tried, and test requests to ``crm``."""
     camera.state = signed_in(camera, camera.home.login_link())
-    camera.shoot(editor_parts_scenes.scenes(camera.home))
+    camera.shoot(editor_parts_scenes.scenes(camera.home, crm))
 
 
 def beginning_round(camera: Camera) -> None:
@@ -320,7 +320,7 @@ ROUNDS: dict[str, Round] = {
     "reviews": Round(_plain, lambda camera, _: review_round(camera)),
     "history": Round(_plain, lambda camera, _: history_round(camera)),
     "members": Round(_plain, lambda camera, _: members_round(camera)),
-    "editor": Round(_plain, lambda camera, _: editor_round(camera)),
+    "editor": Round(editor_parts_scenes.beside_a_crm, editor_round),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
     "stops": Round(_plain, lambda camera, _: stops_round(camera)),
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),

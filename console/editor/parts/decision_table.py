@@ -5,14 +5,14 @@ walks down its ladder.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from console.editor.draft import Editing
-from console.forms.controls.fields import MISSING, EditField, Missing, at
+from console.forms.controls.fields import MISSING, EditField, Missing, at, limit_options
 from console.forms.drafts.fields import standing
 from console.templatetags.marks import FAILURES, TIERS
-from console.words.decision_table import ICONS, PER, cell_anchor
+from console.words.decision_table import ICONS, MEANINGS, PER, cell_anchor
 from fabric.composition import engine as wiring
 from fabric.core.spec.policies.decision_table import (
     BOUNDED_ONLY,
@@ -90,6 +90,8 @@ class RungForm:
     poll: EditField | None
     per: str
     """Scope in which its uses are counted."""
+    means: str
+    """Effect of its reaction; empty: it has no reaction."""
     ending: bool
     """True if it can be the last step."""
 
@@ -126,6 +128,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "opened": _opened(editing, opened) if opened is not None else None,
         "walk": _walked(editing, lit, stage) if lit is not None else None,
         "kept": {"cell": chosen if opened else ""},
+        "meanings": [(one.replace("_", " "), MEANINGS[Reaction(one)]) for one in REACTIONS],
         "stage": stage or "",
         "stages": [(one, _cells_of(editing, one)) for one in Stage],
         "of_stage": f"&stage={stage}" if stage else "",
@@ -216,25 +219,20 @@ def _rung(editing: Editing, cell: str, n: int, rung: JSON, last: bool) -> RungFo
         number=n + 1,
         path=path,
         last=last,
-        reaction=_only(chosen, REACTIONS),
+        reaction=limit_options(chosen, REACTIONS),
         times=editing.field(f"{path}.times"),
         accompany=editing.field(f"{path}.with"),
         role=editing.field(f"{path}.role") if reaction in WITH_ROLE else None,
         critic=editing.field(f"{path}.critic") if reaction in WITH_CRITIC else None,
         poll=editing.field(f"{path}.poll") if reaction in WITH_ROLE and not last else None,
         per=PER[_counted_per(rung)] if known else "",
+        means=MEANINGS[Reaction(reaction)] if known else "",
         ending=known and Reaction(reaction) not in BOUNDED_ONLY,
     )
 
 
 def _counted_per(rung: dict[str, JSON]) -> CountScope:
     return CountScope.STEP if rung.get("poll") is True else COUNTED_PER[Reaction(rung["reaction"])]
-
-
-def _only(field: EditField, names: tuple[str, ...]) -> EditField:
-    """The field with these options alone, and what stands there."""
-    options = tuple((value, word) for value, word in field.options if value in names or value == field.text)
-    return replace(field, options=options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from console.forms.controls.fields import FIELD, MISSING, SHOWN, EditField, at, path_of, unlined
+from console.forms.controls.fields import FIELD, MISSING, SHOWN, EditField, Missing, at, path_of, unlined
 from console.forms.controls.positions import moved
+from console.forms.controls.rows import list_sent_rows, read_rows
 from fabric.core.texts.three_way import same
 from fabric.core.values.units import JSON
 from fabric.services.fabrics.yaml.edits import DropEdit, Edit, InsertEdit, MoveEdit, PutEdit, tree_edited
@@ -23,6 +24,8 @@ class Sent(Protocol):
     """A form's data, as Django has it."""
 
     def getlist(self, key: str) -> list[str]: ...  # noqa: D102
+
+    def get(self, key: str) -> str | None: ...  # noqa: D102
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -37,6 +40,8 @@ class Changes:
     """The one field that was changed; empty for several, and for a button."""
     paths: tuple[str, ...] = ()
     """The fields that were changed."""
+    refused: tuple[str, ...] = ()
+    """What was sent and is in none of the edits: a sentence for each field."""
 
 
 class ButtonProblem(ValueError):
@@ -95,19 +100,23 @@ def changes_in(ground: Ground, tree: JSON, data: Sent, button: str = "", since: 
     """
     edits: list[Edit] = []
     changed: list[str] = []
+    refused: list[str] = []
     now = since = tree if since is None else since
     named = [key[len(FIELD) :] for key in data if key.startswith((FIELD, SHOWN))][:FIELDS_MAX]
     for path in sorted(dict.fromkeys(named), key=ground.comes_first, reverse=True):
-        made = _field_edits(ground, tree, since, now, path, data)
+        made, problem = _field_edits(ground, tree, since, now, path, data)
         now = tree_edited(now, made)
+        refused += [problem] if problem else []
         edits += made
         changed += [path] if made else []
     what = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
     if button:
         here = _button_there(tree, since, button)
         pressed, said = ground.pressed(now, here) if here else ([], "")
-        return Changes((*edits, *pressed), "; ".join(filter(None, (said, what))), paths=tuple(changed))
-    return Changes(tuple(edits), what, changed[0] if len(changed) == 1 else "", tuple(changed))
+        both = "; ".join(filter(None, (said, what)))
+        return Changes((*edits, *pressed), both, paths=tuple(changed), refused=tuple(refused))
+    place = changed[0] if len(changed) == 1 else ""
+    return Changes(tuple(edits), what, place, tuple(changed), tuple(refused))
 
 
 def _button_there(shown: JSON, since: JSON, button: str) -> str:
@@ -120,29 +129,47 @@ def _button_there(shown: JSON, since: JSON, button: str) -> str:
     return "" if place is None else f"{word} {place}{sign}{value}"
 
 
-def _field_edits(ground: Ground, shown: JSON, since: JSON, now: JSON, path: str, data: Sent) -> list[Edit]:
-    """The edits of one field. None where the page took out what it is of: what was typed there before is sent along
-    until another form is there.
+def _field_edits(ground: Ground, shown: JSON, since: JSON, now: JSON, path: str, data: Sent) -> tuple[list[Edit], str]:
+    """The edits of one field, and a sentence on what of it is refused. No edits where the page took out what it is of:
+    what was typed there before is sent along until another form is there.
     """
     try:
         one = ground.field(shown, path)
     except KeyError:
-        return []
+        return [], ""
     sent = data.getlist(f"{FIELD}{path}") or (["false"] if one.box else [])
+    value, problem = one.given, ""
+    if one.in_rows and (not sent or unlined(sent[-1]) == unlined(one.text)):
+        value, problem = _read_rows(one, data)
+    else:
+        value = _read_sent(ground, one, sent)
+    place = None if value is one.given else moved(shown, since, path)
+    return [] if place is None else ground.put(now, place, one, value), problem
+
+
+def _read_rows(one: EditField, data: Sent) -> tuple[JSON, str]:
+    """Return the value of a field's rows, and a sentence on a bad row; the given value where they say the same."""
+    given = None if isinstance(one.given, Missing) else one.given
+    rows = list_sent_rows(one.row_kind, one.path, data.get)
+    if not rows:
+        return one.given, ""
+    found = read_rows(one.row_kind, rows, given)
+    value = one.given if same(found.value, given) or not (found.value or given) else found.value or MISSING
+    return value, f"{one.shape.label}: {found.problem}" if found.problem else ""
+
+
+def _read_sent(ground: Ground, one: EditField, sent: list[str]) -> JSON:
+    """Return the value of what was sent; the given value where it says the same."""
     if one.several:
         ticked = tuple(part for part in sent if part)
         ordered = one.shape.kind == "order"
         if ticked == one.picked or (not ordered and set(ticked) == set(one.picked)):
-            return []
-        value = list(dict.fromkeys(ticked)) if ordered else _kept_order(one.picked, ticked)
-    else:
-        if not sent or (unlined(sent[-1]) == unlined(one.text) and one.fits):
-            return []
-        value = ground.read(one, sent)
-        if value is not MISSING and not isinstance(value, list) and same(value, one.given):
-            return []
-    place = moved(shown, since, path)
-    return [] if place is None else ground.put(now, place, one, value)
+            return one.given
+        return list(dict.fromkeys(ticked)) if ordered else _kept_order(one.picked, ticked)
+    if not sent or (unlined(sent[-1]) == unlined(one.text) and one.fits):
+        return one.given
+    value = ground.read(one, sent)
+    return one.given if not isinstance(value, list) and same(value, one.given) else value
 
 
 def _kept_order(picked: tuple[str, ...], asked: tuple[str, ...]) -> list[str]:

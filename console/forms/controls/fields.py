@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
 from console.forms.controls.kinds import CONTROLS, SEVERAL, Control, Kind, is_number, split
+from console.forms.controls.rows import ROW, ROW_KINDS, SPARE_ROWS, Cells, Column, RowKind, list_rows, read_rows
 from fabric.core.texts.three_way import ABSENT, Absent, same
 from fabric.core.values.units import JSON
 from fabric.services.fabrics.checks import TextFinding
@@ -92,6 +93,8 @@ class Shape:
     refers: str = ""
     fields: tuple[str, ...] = ()
     """Names of the fields of a group, or of each group of a list or table, as in YAML."""
+    columns: tuple[Column, ...] = ()
+    """Columns of its rows; empty: those of its kind."""
 
     @property
     def required(self) -> bool:
@@ -135,6 +138,8 @@ class EditField:
     default_spelled: str = ""
     """The number in force without one of its own in words, where it is large."""
     findings: tuple[TextFinding, ...] = ()
+    sent_rows: tuple[Cells, ...] = ()
+    """The rows that the page sent last, with the empty ones."""
 
     @property
     def name(self) -> str:
@@ -165,7 +170,40 @@ class EditField:
     @property
     def wide(self) -> bool:
         """Return True where it takes the whole width."""
-        return self.drawn in ("area", *SEVERAL)
+        return self.drawn in ("area", "rows", *SEVERAL)
+
+    @property
+    def grouped(self) -> bool:
+        """Return True where it has several controls."""
+        return self.several or self.in_rows
+
+    @property
+    def in_rows(self) -> bool:
+        """Return True where it is edited in rows."""
+        return self.shape.kind in ROW_KINDS
+
+    @property
+    def row_kind(self) -> RowKind:
+        """Return the kind of its rows."""
+        about = ROW_KINDS[self.shape.kind]
+        return replace(about, columns=self.shape.columns) if self.shape.columns else about
+
+    @property
+    def cells(self) -> list[RowView]:
+        """Return its rows, and empty ones behind them. Rows that were sent stay where they are while they say the value,
+        or while one of them is refused: somebody may be typing there.
+        """
+        about, given = self.row_kind, None if isinstance(self.given, Missing) else self.given
+        shown = list_rows(about, given) or []
+        sent = list(self.sent_rows)
+        read = read_rows(about, sent, given)
+        if not sent or not (read.problem or (same(read.value, given) or not (read.value or given))):
+            sent = list(shown)
+        while sent and about.is_empty(sent[-1]):
+            sent.pop()
+        known = {cells[about.key]: cells for cells in shown}
+        rows = [*sent, *[about.blank] * SPARE_ROWS]
+        return [_view(self, n, cells, known.get(cells[about.key]), n > len(sent)) for n, cells in enumerate(rows)]
 
     @property
     def box(self) -> bool:
@@ -275,6 +313,56 @@ class EditField:
         """Lines of its control, where it has several."""
         least = 2 if self.shape.kind in ("lines", "text") else 3
         return min(18, max(least, sum(1 + len(line) // 96 for line in self.text.split("\n"))))
+
+
+def limit_options(one: EditField, names: Sequence[str]) -> EditField:
+    """Return a field with these options alone, and what stands there."""
+    options = tuple((value, word) for value, word in one.options if value in names or value == one.text)
+    return replace(one, options=options)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One control of a row."""
+
+    name: str
+    """Its name, and its id."""
+    label: str
+    text: str
+    column: Column
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """Return its choices, and its text where that is none of them."""
+        known = self.column.options
+        return known if not known or self.text in dict(known) else (*known, (self.text, self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One row, drawn."""
+
+    cells: tuple[Cell, ...]
+    name: str
+    """Its name in the value; empty for a row that is in no value."""
+    spare: bool
+    """True for an empty row that a page with a script hides."""
+
+
+def _view(one: EditField, number: int, cells: Cells, known: Cells | None, spare: bool) -> RowView:
+    """Return a row. A hidden cell of a row that is in the value says what it says there."""
+    about = one.row_kind
+    name = cells[about.key]
+    drawn = tuple(
+        Cell(
+            f"{ROW}{one.path}.{number}.{place}",
+            f"{column.label}, row {number + 1} of {one.shape.label}",
+            known[place] if column.hidden and known is not None else cells[place],
+            column,
+        )
+        for place, column in enumerate(about.columns)
+    )
+    return RowView(drawn, name if known is not None else "", spare)
 
 
 # -- text --------------------------------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from fabric.core.values.units import JSON
 
 Kind = Literal[
     "name", "text", "prose", "code", "date", "integer", "number", "usd", "boolean", "choice", "reference", "picks", "order",
-    "lines", "integers", "numbers", "json", "group", "items", "table",
+    "lines", "integers", "numbers", "json", "pairs", "parameters", "group", "items", "table",
 ]  # fmt: skip
 """Kinds of controls. ``picks``: any of some, ``order``: several of some in order; ``group``: named fields, ``items``: a
-list of groups, ``table``: groups by key.
+list of groups, ``table``: groups by key; ``pairs``: texts by key, ``parameters``: the schema of a tool's arguments.
 """
 _GROUPED = re.compile(r"-?\d{1,3}([ _,]\d{3})+", re.ASCII)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,300})(\.\d{1,300})?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -179,6 +179,8 @@ class Control:
     keys: Literal["", "numeric", "decimal"] = ""
     """The keyboard that a phone offers."""
     mono: bool = False
+    wrong: str = ""
+    """End of the sentence on a text that does not fit, with an example. The text is its beginning."""
 
 
 CONTROLS: Mapping[Kind, Control] = {
@@ -187,9 +189,20 @@ CONTROLS: Mapping[Kind, Control] = {
     "prose": Control("area", "string"),
     "code": Control("area", "string", mono=True),
     "date": Control("line", "date", read_date),
-    "integer": Control("line", "integer", read_integer, keys="numeric"),
-    "number": Control("line", "number", read_number, _number, keys="decimal"),
-    "usd": Control("line", "dollars", read_dollars, dollars, keys="decimal"),
+    "integer": Control(
+        "line", "integer", read_integer, keys="numeric", wrong="is no whole number; give one such as 12"
+    ),
+    "number": Control(
+        "line", "number", read_number, _number, keys="decimal", wrong="is no number; give one such as 12.5"
+    ),
+    "usd": Control(
+        "line",
+        "dollars",
+        read_dollars,
+        dollars,
+        keys="decimal",
+        wrong="is no amount of dollars; write it with a point, such as 12.50",
+    ),
     "boolean": Control("select", "boolean", read_boolean),
     "choice": Control("select", "one of these"),
     "reference": Control("select", "one of these"),
@@ -199,6 +212,16 @@ CONTROLS: Mapping[Kind, Control] = {
     "integers": Control("line", "list of integers", read_integers, _joined(", "), list),
     "numbers": Control("line", "list of numbers", read_numbers, _joined(", "), list),
     "json": Control("area", "JSON", read_json, _indented, dict, mono=True),
+    "pairs": Control(
+        "rows",
+        "names with values",
+        read_json,
+        _indented,
+        dict,
+        mono=True,
+        wrong='is no JSON of names and values; give one such as {"Authorization": "CRM_TOKEN"}',
+    ),
+    "parameters": Control("rows", "rows, or a JSON schema", read_json, _indented, dict, mono=True),
     "group": Control("", "object", empty=dict),
     "items": Control("", "list of objects", empty=list),
     "table": Control("", "object", empty=dict),

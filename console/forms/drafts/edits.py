@@ -1,7 +1,8 @@
 """The edits of a draft: what follows from a field or a button, beside the value itself.
 
 A button is a word and a path: those of every list, ``reset policy.tau``, ``set tiers.default=batch``, ``append
-topology.workers=ana``, ``turn gates.oracle.0=critic``, ``declare mcp_servers.0``.
+topology.workers=ana``, ``turn gates.oracle.0=critic``, ``declare mcp_servers.0``, ``drop
+tools.0.headers_from=Authorization``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from console.forms.controls import edits as engine
 from console.forms.controls.edits import ButtonProblem, Changes, Ground, Sent
 from console.forms.controls.fields import MISSING, EditField, at, path_of, read
+from console.forms.controls.rows import list_rows
 from console.forms.drafts.beginnings import BEFORE_LAST, fresh
 from console.forms.drafts.fields import field_at, named_in, names_at, standing, whole_of
 from console.forms.drafts.places import KEYED, REFERS, SPARE
@@ -173,6 +175,18 @@ def _append(ground: Ground, tree: JSON, rest: str) -> list[Edit]:
     return [InsertEdit((*path_of(path), len(items) if isinstance(items, list) else 0), text)] if text else []
 
 
+def _drop(ground: Ground, tree: JSON, rest: str) -> list[Edit]:
+    """One row less, by its name."""
+    path, _, name = rest.partition("=")
+    one = ground.field(tree, path)
+    rows = list_rows(one.row_kind, one.given) if one.in_rows and one.given is not MISSING else None
+    if not rows:
+        raise ButtonProblem(f"there are no rows at {path[:80]}: they were taken away meanwhile")
+    about = one.row_kind
+    kept = {cells[about.key]: cells for cells in rows if cells[about.key] != name}
+    return Ground.put(ground, tree, path, one, about.make(one.given, kept) or MISSING)
+
+
 def _turn(ground: Ground, tree: JSON, rest: str) -> list[Edit]:
     path, _, name = rest.partition("=")
     forms = FORMS.get(place_of(path), {})
@@ -213,6 +227,7 @@ BUTTONS: Mapping[str, Callable[[Ground, JSON, str], list[Edit]]] = {
     "set": _set,
     "append": _append,
     "turn": _turn,
+    "drop": _drop,
     "lead": _lead,
     "declare": _declare,
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from console.forms.controls.fields import MISSING, EditField, Missing, Shape, at, shown
 from console.forms.controls.kinds import HOLDING, SEVERAL
+from console.forms.controls.rows import ROW_KINDS, list_rows
 from console.forms.drafts.places import TEAM, source_of
 from console.forms.drafts.shape import place_of, shape_of
 from console.templatetags.figures import span
@@ -159,6 +161,9 @@ def field_at(
     shape = shape_of(path)
     if shape is None:
         raise KeyError(path)
+    about, value = ROW_KINDS.get(shape.kind), at(tree, path)
+    if about is not None and value is not MISSING and list_rows(about, value) is None:
+        shape = replace(shape, kind="json")
     given, was = at(tree, path), at(base, path) if base is not None else MISSING
     inherited = standing(tree, path)
     return EditField(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from console.forms.controls.kinds import Kind
+from console.forms.controls.rows import Column
 from fabric.core.values.flow import Stage
 from fabric.core.values.units import JSON
 from fabric.policies.guardrails.rules import RULES
@@ -76,6 +77,7 @@ KINDS: Mapping[str, Kind] = {
     "gates.oracle.*.expression": "code",
     "gates.guardrails.*.patterns.*.pattern": "code",
     "tools.*.approve_when": "code",
+    "tools.*.parameters": "parameters",
     "safe_fallback": "prose",
     "agents.*.name": "name",
     "models.*.name": "name",
@@ -84,6 +86,17 @@ KINDS: Mapping[str, Kind] = {
     "memories.*.name": "name",
 }
 """Places that are edited otherwise than their type says."""
+COLUMNS: Mapping[str, tuple[Column, Column]] = {
+    "headers_from": (Column("Header", "Authorization"), Column("Variable", "CRM_TOKEN")),
+    "places": (
+        Column("Argument", "customer"),
+        Column(
+            "Where it travels",
+            options=(("path", "path"), ("query", "query"), ("header", "header"), ("body", "whole body")),
+        ),
+    ),
+}
+"""The columns of names with values, by the field's name."""
 LABELS: Mapping[str, str] = {
     "name": "Name",
     "models.*.model": "Model id",
@@ -93,10 +106,10 @@ LABELS: Mapping[str, str] = {
     "models.*.cheaper": "Cheaper model",
     "tools.*.target": "Target",
     "tools.*.places": "Where arguments travel",
-    "tools.*.headers_from": "Headers from the environment",
+    "tools.*.headers_from": "Headers from variables",
     "mcp_servers.*.args": "Arguments, one a line",
     "mcp_servers.*.variables": "Environment variables, one a line",
-    "mcp_servers.*.headers_from": "Headers from the environment",
+    "mcp_servers.*.headers_from": "Headers from variables",
     "mcp_servers.*.url": "Address",
     "agents.*.output_schema": "Schema of its data",
     "tools.*.approve_when": "Needs a review when, CEL",

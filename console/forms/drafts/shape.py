@@ -23,7 +23,7 @@ from console.forms.controls.schemas import (
     resolve,
     types_of,
 )
-from console.forms.drafts.places import KEYED, KINDS, LABELS, ORDERED, REFERS, TEAM, source_of
+from console.forms.drafts.places import COLUMNS, KEYED, KINDS, LABELS, ORDERED, REFERS, TEAM, source_of
 from fabric.core.schema.limits import OWN
 from fabric.core.values.units import JSON
 from fabric.services.fabrics.schema import form_schema
@@ -121,6 +121,7 @@ def _made(place: str, site: _Site) -> Shape:
         options=options,
         refers=_refers(place),
         fields=fields,
+        columns=COLUMNS.get(place.rpartition(".")[2], ()) if kind == "pairs" else (),
     )
 
 
@@ -185,7 +186,9 @@ def _kind(place: str, schema: Schema) -> tuple[Kind, Mapping[str, JSON], tuple[s
 def _table(place: str, schema: Schema, item: Schema) -> tuple[Kind, Mapping[str, JSON], tuple[str, ...]]:
     keys = options_of(_resolved(schema.get("propertyNames", {})))
     groups = _groups(item)
-    return "table" if groups or keys or place in KEYED else "json", keys, _names(groups)
+    if groups or keys or place in KEYED:
+        return "table", keys, _names(groups)
+    return ("pairs" if _type(item) == "string" else "json"), options_of(item), ()
 
 
 def _names(groups: tuple[Schema, ...]) -> tuple[str, ...]:

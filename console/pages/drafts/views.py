@@ -28,6 +28,7 @@ from console.editor.unsaved_changes import (
 )
 from console.forms.controls.edits import ButtonProblem
 from console.forms.controls.positions import moved
+from console.forms.controls.rows import ROW
 from console.forms.drafts.edits import changes_in
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
@@ -50,7 +51,7 @@ CHOICE = "c."
 """Prefix of a form field with the side chosen for a path."""
 KEEP, LEAVE = "keep", "leave"
 """The answers of a stale page's author: save what stands in the fields, or leave it out."""
-PART_PARAMETERS = ("cell", "simulate", "stage", "open", BUTTON)
+PART_PARAMETERS = ("cell", "simulate", "stage", "open", "find", "changed", BUTTON)
 """Parameters that control how a part is shown."""
 ASKED_MAX = 120
 
@@ -166,6 +167,8 @@ def _save(actor: Actor, name: str, sent: QueryDict, button: str) -> None:
         found = changes_in(tree, sent, "" if button == KEEP else button, since)
     except EditProblem as problem:
         raise Refused(str(problem), code="invalid", field="path") from None
+    if found.refused:
+        raise Refused("; ".join(found.refused), code="invalid", problems=found.refused, field="rows")
     gone = [path for path in changes_in(tree, sent).paths if moved(tree, since, path) is None] if button == KEEP else []
     if gone:
         message = f"{gone[0]} is not in the draft any more: copy what you typed, and discard yours"
@@ -263,6 +266,7 @@ def _read_editing(request: HttpRequest, actor: Actor, found: DraftView) -> Editi
     tried = {
         key: request.POST[key] for key in request.POST if key in (OPEN, BUTTON) or key.startswith((SAMPLE, EXAMPLE))
     }
+    seen = replace(seen, sent_cells={key: request.POST[key] for key in request.POST if key.startswith(ROW)})
     path = open_path(tried, asked[BUTTON], request.POST.get("do", ""))[:ASKED_MAX]
     if not (path and seen.readable):
         return seen

@@ -166,6 +166,7 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.MODEL_KEY_STORED: ActSentence(sentence="stored a model's key", about=SubjectKind.MODEL, after=("last_four",)),
     Act.MODEL_KEY_DELETED: ActSentence(sentence="deleted a model's key", about=SubjectKind.MODEL, before=("last_four",)),
     Act.MODEL_TESTED: ActSentence(sentence="tested a model", about=SubjectKind.MODEL),
+    Act.TOOL_TESTED: ActSentence(sentence="sent a test request of a tool", about=SubjectKind.FABRIC),
     Act.DRILLS_ASKED: ActSentence(sentence="asked for drills", about=SubjectKind.FABRIC),
     Act.DRILLS_STOPPED: ActSentence(sentence="stopped drills", about=SubjectKind.DRILL),
     Act.SCENARIO_SAVED: ActSentence(sentence="saved a scenario", about=SubjectKind.SCENARIO, after=("version",)),

@@ -139,6 +139,8 @@ class Act(StrEnum):
     """The workspace's policy was set; the line has it as it was before and as it is after."""
     MODEL_TESTED = "model_tested"
     """A person tested a model with one call, which belongs to no run."""
+    TOOL_TESTED = "tool_tested"
+    """A person sent one request of a draft's HTTP tool, which belongs to no run."""
     DRILLS_ASKED = "drills_asked"
     """Cells of a fabric's decision table are to be drilled."""
     DRILLS_STOPPED = "drills_stopped"

@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints
 
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
+HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$"
+VariableName = Annotated[str, StringConstraints(pattern=VARIABLE)]
 """The name of an environment variable."""
-HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+HeaderName = Annotated[str, StringConstraints(pattern=HEADER)]
 """The name of an HTTP header (RFC 9110 5.6.2 "token")."""
 Place = Literal["path", "query", "header", "body"]
 PLACEHOLDER = re.compile(r"\{([^{}/]{1,100})\}")

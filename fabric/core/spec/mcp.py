@@ -16,7 +16,8 @@ from fabric.core.schema.limits import Unit, declare_limit
 from fabric.core.schema.parts import Name, SpecGroup
 from fabric.core.spec.http import HeaderName, VariableName
 
-Argument = Annotated[str, StringConstraints(max_length=4_000, pattern=r"^[^\x00]*$")]
+ARGUMENT = r"^[^\x00]*$"
+Argument = Annotated[str, StringConstraints(max_length=4_000, pattern=ARGUMENT)]
 READ_RESOURCE = "resources/read"
 """Target, behind the server's name, of the tool that reads a resource by its address: the protocol's own method. A
 server's tool of that name comes first.

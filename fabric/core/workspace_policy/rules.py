@@ -167,6 +167,18 @@ def model_denied(spec: ModelSpec, policy: WorkspacePolicy) -> str:
     return "" if any(pattern_covers(one, host) for one in policy.hosts) else _not_allowed(host)
 
 
+def tool_denied(tool: ToolSpec, policy: WorkspacePolicy) -> str:
+    """Return why no fabric may call an HTTP tool without a review; "" if it may."""
+    subject, host = find_subject(tool, ()), read_host(tool.target)
+    if policy.tools is not None and not any(pattern_covers(one, subject) for one in policy.tools):
+        return f"{subject} is not among the tools that the workspace's policy allows"
+    if policy.hosts is not None and not any(pattern_covers(one, host) for one in policy.hosts):
+        return _not_allowed(host)
+    if any(patterns_meet(one, subject) for one in policy.irreversible if subject):
+        return f"the workspace's policy declares {subject} irreversible"
+    return ""
+
+
 def _not_allowed(host: str) -> str:
     return f"host {host or '(unknown)'} is not among those that the workspace's policy allows"
 

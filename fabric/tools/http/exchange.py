@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import httpx2
@@ -50,6 +51,10 @@ _BYTES_TYPES = ("image/", "audio/", "video/", "font/", "application/pdf", "appli
 _STREAM_TYPE = "text/event-stream"
 
 
+WATCHED: ContextVar[list[Exchange] | None] = ContextVar("watched", default=None)
+"""Set before a call to see its exchanges from outside; None: nobody watches."""
+
+
 class AddressRefused(ToolError):
     """The address may not be called. The model corrects its argument, or the author the fabric."""
 
@@ -64,6 +69,8 @@ async def exchange(
     both follows the status.
     """
     seen = Exchange()
+    if (watched := WATCHED.get()) is not None:
+        watched.append(seen)
     token = EXCHANGE.set(seen)
     where = url_for_message(url)
     client = httpx2.AsyncClient(

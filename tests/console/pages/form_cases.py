@@ -272,6 +272,7 @@ FORMS = {
     "fabric-draft-publish": FormCase(
         ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
     ),
+    "fabric-draft-tool": FormCase(("typed", "arguments", "agreed"), {}, 404, "has no draft", (404, 413, 422)),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
         ("fabric", "what", "cron", "reason"),

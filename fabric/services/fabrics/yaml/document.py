@@ -17,9 +17,11 @@ from pydantic_core import ErrorDetails
 
 from fabric.core.schema.paths import path_in
 from fabric.core.spec.fabric import FabricSpec
+from fabric.core.spec.http import HEADER, VARIABLE
+from fabric.core.spec.mcp import ARGUMENT
 from fabric.core.spec.policies.loop_limits import sort_detectors
 from fabric.core.spec.policies.stages import StagePolicy
-from fabric.core.texts.wrong_values import describe_wrong_value, show_value
+from fabric.core.texts.wrong_values import EMPTY, describe_wrong_value, show_value
 from fabric.core.values.units import JSON
 from fabric.selectors.errors import Placed, Refused
 from fabric.services.fabrics.yaml.nodes import write_yaml
@@ -108,6 +110,13 @@ def _place_problem(origin: str, tree: YamlTree, problem: FabricProblem) -> Place
 _PLACED = re.compile(
     r"(?:^|; )(?=(?:models|tools|mcp_servers|memories|agents|topology|tiers|fan_in|gates|policy|decision_table)\b[\w.-]*: )"
 )
+_NAME = "is no name; use lower-case letters, digits, - and _, a letter first"
+PATTERNS = {
+    HEADER: "is no name of a header; use letters, digits and -, such as Authorization",
+    VARIABLE: "is no name of an environment variable; use letters, digits and _, such as CRM_TOKEN",
+    ARGUMENT: "has a NUL character; take it out",
+}
+"""Why a text is no header and the like, by the pattern that it does not fit. Other patterns are of names."""
 _NO_NAME = re.compile(r"no (agent|model|tool|MCP server) is named")
 
 
@@ -136,9 +145,8 @@ def _problems(detail: ErrorDetails, root: JSON) -> Iterator[FabricProblem]:
     elif kind == "extra_forbidden":
         yield FabricProblem(path, f"there is no such field{_alike(loc)}", about_name=True)
     elif kind == "string_pattern_mismatch":
-        yield FabricProblem(
-            path, f"{show_value(detail['input'])} is no name; use lower-case letters, digits, - and _, a letter first"
-        )
+        said = PATTERNS.get(detail["ctx"]["pattern"], _NAME)
+        yield FabricProblem(path, f"{show_value(detail['input'])} {said}" if detail["input"] else EMPTY)
     elif kind == "too_short":
         yield FabricProblem(path, "is empty; give at least one")
     elif kind == "union_tag_invalid":

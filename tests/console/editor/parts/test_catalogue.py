@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 
 from console.editor.draft import Editing, editing
 from console.editor.parts.catalogue import PARTS, part_of, remarks
+from console.editor.parts.tools import draw_server_field, draw_tool_field
 from console.editor.subjects import subject
 from console.forms.drafts.edits import changes_in
 from console.forms.drafts.fields import spelled
@@ -116,9 +117,17 @@ def test_a_part_has_a_control_for_everything_that_it_owns(part: str, sample: str
     for listed in ("agents", "models", "tools", "mcp_servers", "memories"):
         for n in range(found.count(listed) if part_of(listed).name == part else 0):
             inner = (one.place.split(".", 2)[2] for one in places(listed) if one.place.count(".") > 1)
-            names = {name for name in inner if name not in ("price", "persona")}
+            names = {
+                name for name in inner if name not in ("price", "persona") and is_read(found, f"{listed}.{n}", name)
+            }
             lacking += [f"{listed}.{n}.{name}" for name in names if f'id="f.{listed}.{n}.{name}"' not in html]
     assert lacking == []
+
+
+def is_read(found: Editing, path: str, name: str) -> bool:
+    """Return True for a field that the kind of its thing reads, or that is written."""
+    draw = {"tools": draw_tool_field, "mcp_servers": draw_server_field}.get(path.partition(".")[0])
+    return draw is None or draw(found.at(path), found.field(f"{path}.{name}")) is not None
 
 
 ELSEWHERE = {

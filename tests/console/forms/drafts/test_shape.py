@@ -8,6 +8,7 @@ import pytest
 
 from console.forms.controls.fields import MISSING, read, shown
 from console.forms.controls.kinds import NUMBERS, SEVERAL
+from console.forms.controls.rows import ROW_KINDS
 from console.forms.drafts.beginnings import NEW
 from console.forms.drafts.fields import field_at
 from console.forms.drafts.places import KINDS, LABELS, ORDERED, REFERS
@@ -30,11 +31,7 @@ _OF_TOPOLOGIES = {
 AS_JSON = {
     "agents.*.output_schema",
     "models.*.options",
-    "tools.*.parameters",
-    "tools.*.headers_from",
-    "tools.*.places",
     "memories.*.value_schema",
-    "mcp_servers.*.headers_from",
     "gates.oracle.*.arguments",
     *_OF_TOPOLOGIES,
     *(f"topology.teams.*.{place}" for place in _OF_TOPOLOGIES),
@@ -50,6 +47,15 @@ def leaves(tree: Any, path: str = "") -> list[str]:
         return [path]
     inside = tree.items() if isinstance(tree, dict) else enumerate(tree)
     return [leaf for key, value in inside for leaf in leaves(value, f"{path}.{key}" if path else str(key))]
+
+
+def test_maps_of_strings_and_parameters_are_edited_in_rows() -> None:
+    assert {place: shape.kind for place, shape in ALL.items() if shape.kind in ROW_KINDS} == {
+        "tools.*.parameters": "parameters",
+        "tools.*.headers_from": "pairs",
+        "tools.*.places": "pairs",
+        "mcp_servers.*.headers_from": "pairs",
+    }
 
 
 def test_only_what_may_hold_anything_is_edited_as_json() -> None:

@@ -282,3 +282,21 @@ def test_a_server_declares_its_tools_by_a_button_and_one_that_may_not_be_asked_i
     answer = sent(browser, address, script, part="tools", do="declare mcp_servers.0", **fields)
     assert answer.status_code == (200 if script else 302)
     assert "server/add" in {tool.get("target") for tool in tree(actor)["tools"]}
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["without a script", "with one"])
+def test_a_row_that_cannot_be_saved_is_refused_and_stays_where_it_was_typed(
+    browser: Client, actor: Actor, address: str, script: bool
+) -> None:
+    sent(browser, address, part="tools", do="add tools")
+    path = next(f"tools.{n}.headers_from" for n, one in enumerate(tree(actor)["tools"]) if one.get("kind") == "http")
+    rows = {f"p.{path}": "1", f"r.{path}.0.0": "Authorization", f"r.{path}.0.1": "CRM_TOKEN"}
+    assert sent(browser, address, script, part="tools", **rows).status_code in (200, 302)
+    held = next(one for one in tree(actor)["tools"] if one.get("kind") == "http")
+    assert held["headers_from"] == {"Authorization": "CRM_TOKEN"}
+    answer = sent(browser, address, script, part="tools", **rows, **{f"r.{path}.1.0": "", f"r.{path}.1.1": "TEAM"})
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "Headers from variables: row 2 has no name: give it one, or empty the row." in page
+    assert f'name="r.{path}.1.1" value="TEAM"' in page
+    assert next(one for one in tree(actor)["tools"] if one.get("kind") == "http") == held

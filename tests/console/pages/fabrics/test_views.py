@@ -10,7 +10,7 @@ import pytest
 
 from console.pages.fabrics.views import MIX, TABS, outcome_mix
 from console.templatetags.marks import EFFECTS
-from console.words.decision_table import ICONS, PER, build_table
+from console.words.decision_table import ICONS, MEANINGS, PER, build_table
 from console.words.fabrics import limit_value, list_agents
 from fabric.core.schema.limits import find_unit
 from fabric.core.spec.policies.decision_table import DEFAULT_TABLE, CountScope, Reaction
@@ -43,7 +43,7 @@ def twice(actor, small) -> str:
 
 
 def test_everything_has_words():
-    assert set(ICONS) == set(Reaction)
+    assert set(ICONS) == set(MEANINGS) == set(Reaction)
     assert set(PER) == set(CountScope)
     assert set(EFFECTS) == set(ToolSpec.model_json_schema()["properties"]["effect"]["enum"])
     assert sorted(tile for _, _, tiles in MIX.values() for tile in tiles) == sorted(Tile)

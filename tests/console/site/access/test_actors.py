@@ -18,6 +18,7 @@ from console.site.access.policies import ROUTES, SOCKETS, Policy
 SAMPLE = {
     "name": "small",
     "memory": "findings",
+    "tool": "search",
     "number": 1,
     "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
