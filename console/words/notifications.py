@@ -26,6 +26,7 @@ KIND_WORDS: Mapping[NotificationKind, str] = {
     NotificationKind.EXPIRED: "Review not answered in time",
     NotificationKind.CHANGE: "Second person wanted for a change",
     NotificationKind.CHANGED: "Result of a change",
+    NotificationKind.MENTION: "Mention in a comment",
 }
 """Words of each kind of notification. Total over ``NotificationKind``."""
 CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}

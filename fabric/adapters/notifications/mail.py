@@ -26,6 +26,7 @@ SUBJECTS: Mapping[NotificationKind, str] = {
     NotificationKind.EXPIRED: "A review was not answered in time",
     NotificationKind.CHANGE: "A change of a fabric waits for a second person",
     NotificationKind.CHANGED: "Result of your change",
+    NotificationKind.MENTION: "A comment mentions you",
 }
 """Subject of each kind; total over ``NotificationKind``."""
 LINES = (

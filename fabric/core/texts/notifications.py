@@ -42,6 +42,8 @@ class NotificationKind(StrEnum):
     """A change of a fabric waits for a second person."""
     CHANGED = "changed"
     """The result of a change request."""
+    MENTION = "mention"
+    """A comment on a review mentions a member."""
 
 
 EVENTS: Mapping[str, frozenset[NotificationKind]] = {
@@ -51,7 +53,9 @@ EVENTS: Mapping[str, frozenset[NotificationKind]] = {
     "review_approved": frozenset({NotificationKind.SECOND}),
     "review_decided": frozenset({NotificationKind.DECIDED, NotificationKind.EXPIRED}),
 }
-"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here or in ``CHANGES``, by test."""
+"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here, in ``CHANGES`` or in
+``COMMENTED``, by test.
+"""
 CHANGES: Mapping[str, NotificationKind | None] = {
     "open": NotificationKind.CHANGE,
     "stale": NotificationKind.CHANGED,
@@ -64,6 +68,8 @@ CHANGES: Mapping[str, NotificationKind | None] = {
 those who may agree, the rest to its author. None: no notification. Total over
 ``selectors.change_requests.ChangeState``, by test.
 """
+COMMENTED = frozenset({NotificationKind.MENTION})
+"""Kinds of notifications that comments make, which are in no journal."""
 CALLING = frozenset({"review_opened", "review_reminded"})
 """Event kinds that call the members who are reviewers to a review."""
 MEMBER_KINDS = (
@@ -73,9 +79,10 @@ MEMBER_KINDS = (
     NotificationKind.FOLLOW_UP,
     NotificationKind.CHANGE,
     NotificationKind.CHANGED,
+    NotificationKind.MENTION,
 )
-"""Kinds of notifications that members receive and may each switch off; total over ``CALLING`` and ``CHANGES``, by
-test.
+"""Kinds of notifications that members receive and may each switch off; total over ``CALLING``, ``CHANGES`` and
+``COMMENTED``, by test.
 """
 MAILED = CALLING | {"alert_raised"}
 """Event kinds that go to the operator's mailboxes; webhooks receive all."""

@@ -140,6 +140,16 @@ def people_asked(actor: Actor, item: ReviewView) -> tuple[str, ...]:
     )
 
 
+def roles_asked(actor: Actor, item: ReviewView) -> tuple[str, ...]:
+    """Return the roles that people have who may answer a review, by name; it may be assigned to them."""
+    asked = build_review_rules(item)
+    named = set(list_reviewers(asked))
+    found: set[str] = set()
+    for roles in _people(actor).order_by("name").values_list("roles", flat=True)[:PEOPLE_MAX]:
+        found |= named & roles_at(held_in(roles), item.fabric_name)
+    return tuple(sorted(found))
+
+
 def edit_problem(actor: Actor, item: ReviewView) -> str:
     """Return the reason why an edit would lead nowhere: it needs a second person's approval, and no other is asked.
     Empty: it leads on.

@@ -6,6 +6,7 @@ from fabric.core.texts.notifications import (
     CALLING,
     CAP_S,
     CHANGES,
+    COMMENTED,
     EVENTS,
     MAILED,
     TRANSITIONS,
@@ -60,9 +61,9 @@ def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
 
 def test_everything_that_is_told_has_an_event_that_there_is_or_is_of_a_change():
     of_changes = {told for told in CHANGES.values() if told is not None}
-    assert sorted([told for several in EVENTS.values() for told in several] + list(of_changes)) == sorted(
-        NotificationKind
-    )
+    assert sorted(
+        [told for several in EVENTS.values() for told in several] + list(of_changes) + list(COMMENTED)
+    ) == sorted(NotificationKind)
     assert set(EVENTS) <= set(KINDS)
     assert CALLING < MAILED < set(EVENTS)
 
