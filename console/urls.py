@@ -19,6 +19,7 @@ from console.pages.memories import views as memories
 from console.pages.models import breakers
 from console.pages.models import views as models
 from console.pages.notifications import views as notifications
+from console.pages.overview import failures as overview_failures
 from console.pages.overview import views as overview
 from console.pages.people import account, invitations, members
 from console.pages.people.sign_in import provider as login_sso
@@ -51,6 +52,7 @@ from console.pages.workspaces import views as policy
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/live", overview.live, name="overview-live"),
+    path("overview/failures", overview_failures.failures, name="overview-failures"),
     path("overview/cards/<slug:card>", overview.card, name="overview-card"),
     path("runs/start", start.start, name="start"),
     path("login", login.login, name="login"),

@@ -31,7 +31,7 @@ from fabric.selectors.reviews.answers import ReviewAnswer, find_answer
 from fabric.selectors.reviews.assignments import find_assignment, list_viewers
 from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
 from fabric.selectors.reviews.history import ReviewEvent, review_history
-from fabric.selectors.reviews.lookup import edit_problem, people_asked, roles_asked
+from fabric.selectors.reviews.lookup import edit_problem, list_receivers
 from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need
 from fabric.selectors.reviews.queue import ClosureView, find_closure, mask_closure
 from fabric.selectors.reviews.review_view import ReviewView
@@ -183,10 +183,11 @@ def _allowed_acts(actor: Actor, card: ReviewCard, *, waits: bool) -> dict[str, A
     mine = held is not None and held.is_of(actor.name)
     found = follow_review(actor, item, held, card.sent)
     hands_on = waits and (mine or may(actor, Right.OPERATE, item.fabric_name))
+    people, roles = list_receivers(actor, item) if hands_on else ((), ())
     return {
         "hand": build_hand(actor, found, list_viewers(actor, item.id)),
-        "people": people_asked(actor, item) if hands_on else (),
-        "roles": roles_asked(actor, item) if hands_on else (),
+        "people": people,
+        "roles": roles,
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,
         "stale": high_stakes and waits and not is_fresh(actor),

@@ -53,6 +53,7 @@ ROUTES: Mapping[str, Policy] = {
     "overview": Policy.SIGNED_IN,
     "overview-live": Policy.SIGNED_IN,
     "overview-card": Policy.SIGNED_IN,
+    "overview-failures": Policy.SIGNED_IN,
     "start": Policy.SIGNED_IN,
     "runs": Policy.SIGNED_IN,
     "runs-news": Policy.SIGNED_IN,

@@ -25,7 +25,7 @@ from fabric.selectors.database_time import StoreNow, store_now_sql
 from fabric.selectors.reviews.answers import is_over, takes_none_now
 from fabric.selectors.reviews.assignments import OPENED_S, AssignmentView, find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import build_review_rules, may_answer, who_is_asked
-from fabric.selectors.reviews.lookup import get_review, person_named, roles_asked
+from fabric.selectors.reviews.lookup import get_review, list_receivers, person_named
 from fabric.selectors.reviews.queue import ANY, QueueFilter, find_closure, next_for
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.services.acts import audit_record
@@ -161,7 +161,7 @@ def review_assign_to_role(*, actor: Actor, review_id: str, role: str) -> None:
     """
     item, seen = _assignable(actor, review_id)
     name = clean_text(role)[0].strip()
-    if name not in roles_asked(actor, item):
+    if name not in list_receivers(actor, item)[1]:
         message = (
             f"nobody who is asked about review {item.id} has the role {name[:60]!r}: it is for {who_is_asked(item)}"
         )

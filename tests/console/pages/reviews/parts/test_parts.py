@@ -259,6 +259,6 @@ def test_what_is_no_claim(doubt, change):
 
 def test_a_page_costs_few_statements(browser, doubt, django_assert_max_num_queries):
     browser.get(f"/reviews/{doubt.id}")
-    # The frame, the review with its answers, its run folded, the decision and the events before it, its history, its hands, who was told, and the queue beside it.
-    with django_assert_max_num_queries(34):
+    # The frame, the review with its answers, its run folded, the decision and the events before it, its history, its hands, who was told, its comments and snooze, and the queue beside it.
+    with django_assert_max_num_queries(36):
         browser.get(f"/reviews/{doubt.id}")
