@@ -103,6 +103,15 @@ def declare_setting(default: Any, title: str, description: str, *, source: str =
     return Field(default=default, title=title, description=description, json_schema_extra={_SOURCE: source})
 
 
+def declare_late_setting(title: str, description: str, *, source: str = OWN) -> Any:
+    """Return the field of an optional setting that came after fabrics were published. A fabric without it is written
+    without it, so that its digest stays.
+    """
+    extra: dict[str, Any] = {_SOURCE: source}
+    absent = {"exclude_if": lambda given: given is None}
+    return Field(default=None, title=title, description=description, json_schema_extra=extra, **absent)
+
+
 def declare_for_stage(group: type[BaseModel], name: str) -> Any:
     """Return the field of one stage for a field of the fabric: same words and bounds, and None by default."""
     found = group.model_fields[name]
