@@ -351,6 +351,17 @@ def together(page: Page) -> None:
     page.locator("#message").fill("Not this month.")
 
 
+def failing(home: Installation, page: Page) -> None:
+    """Runs of one fabric have failed of one cause, and one of another."""
+    ended = time.time_ns() // 1_000 - 60_000_000
+    for fabric, cause in (("paying", "server_error"), ("ordering", "run_deadline")):
+        home.stored(
+            "UPDATE fabric_run SET state = 'failed', cause = ?, reason = '503 from script', ended_at = ? WHERE fabric_id IN (SELECT id FROM fabric_fabric WHERE name = ?)",
+            *(cause, ended, fabric),
+        )
+    page.reload()
+
+
 def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
     """All of them, in an order in which none spoils another; the answers that can be taken back come last."""
     at = {name: f"/reviews/{review}" for name, review in ids.items()}
@@ -383,4 +394,6 @@ def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
         Scene("review-rejected", at["rejected"]),
         Scene("review-conflict", at["faster"], partial(too_late, home, ids["faster"]), 409),
         Scene("review-taken-back", at["undone"], taken_back),
+        Scene("overview-failing", "/", partial(failing, home)),
+        Scene("overview-failures", "/overview/failures?fabric=paying&cause=server_error"),
     )
