@@ -9,7 +9,7 @@ function stored() {
   try {
     return localStorage.getItem(KEY);
   } catch {
-    return null; // No storage: nobody has asked for it.
+    return null; // No storage: no person has asked for it.
   }
 }
 

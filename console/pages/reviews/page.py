@@ -29,7 +29,12 @@ from fabric.core.values.units import US
 from fabric.selectors.notifications import list_notifications
 from fabric.selectors.reviews.answers import ReviewAnswer, find_answer
 from fabric.selectors.reviews.assignments import find_assignment, list_viewers
-from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
+from fabric.selectors.reviews.evidence.review_evidence import (
+    ReviewEvidence,
+    UnsourcedClaim,
+    build_evidence,
+    list_claims,
+)
 from fabric.selectors.reviews.history import ReviewEvent, review_history
 from fabric.selectors.reviews.lookup import edit_problem, list_receivers
 from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need

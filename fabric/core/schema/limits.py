@@ -104,12 +104,17 @@ def declare_setting(default: Any, title: str, description: str, *, source: str =
 
 
 def declare_late_setting(title: str, description: str, *, source: str = OWN) -> Any:
-    """Return the field of an optional setting that came after fabrics were published. A fabric without it is written
-    without it, so that its digest stays.
+    """Return the field of an optional setting. A fabric without it is written without it.
+
+    So the digests of fabrics that were published before the setting existed stay.
     """
-    extra: dict[str, Any] = {_SOURCE: source}
-    absent = {"exclude_if": lambda given: given is None}
-    return Field(default=None, title=title, description=description, json_schema_extra=extra, **absent)
+    return Field(
+        default=None,
+        title=title,
+        description=description,
+        json_schema_extra={_SOURCE: source},
+        exclude_if=lambda given: given is None,
+    )
 
 
 def declare_for_stage(group: type[BaseModel], name: str) -> Any:

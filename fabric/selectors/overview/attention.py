@@ -135,7 +135,7 @@ def attention(actor: Actor, now: int) -> Attention:
 
 
 def _failed_group(failures: RecentFailures) -> AttentionGroup:
-    """Return the failures that nobody has acknowledged, one item for each fabric and cause."""
+    """Return the failures without an acknowledgement, one item for each fabric and cause."""
     items = tuple(
         AttentionItem(
             kind=AttentionKind.FAILED,

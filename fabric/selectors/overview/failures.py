@@ -1,4 +1,4 @@
-"""Groups the failures of the last 24 hours by fabric and cause, and tells which of them a person has acknowledged.
+"""Groups the failures of the last 24 hours by fabric and cause, with their acknowledgements.
 
 A group is acknowledged up to an instant: a later failure of it shows again. At most ``COUNTED`` failures are read.
 """
@@ -56,16 +56,14 @@ class RecentFailures:
     """The failures of the last 24 hours."""
 
     groups: tuple[FailureGroup, ...]
-    """Groups with failures that nobody has acknowledged, the newest first; of the newest run its title, state and
-    reason are known for the first ``named`` groups alone.
-    """
+    """Groups with new failures, the newest first. The first ``named`` groups have their newest run's title."""
     acknowledged: tuple[AcknowledgedFailures, ...]
     capped: bool
     """True: there are more failures than were read."""
 
     @property
     def count(self) -> int:
-        """Return the number of failures that nobody has acknowledged."""
+        """Return the number of failures without an acknowledgement."""
         return sum(group.count for group in self.groups)
 
 
@@ -111,7 +109,7 @@ def recent_failures(actor: Actor, now: int, *, named: int) -> RecentFailures:
 
 
 def find_failures(actor: Actor, fabric: str, cause: str, now: int) -> FailureGroup | None:
-    """Return the group of one fabric and cause, where it has failures that nobody has acknowledged."""
+    """Return the group of one fabric and cause, where it has failures without an acknowledgement."""
     found = recent_failures(actor, now, named=0).groups
     one = next((group for group in found if (group.fabric_name, group.cause) == (fabric, cause)), None)
     return None if one is None else _describe(actor, [one])[0]

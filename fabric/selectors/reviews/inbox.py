@@ -129,7 +129,7 @@ def _query_mentions(actor: Actor) -> QuerySet[ReviewComment]:
 
 
 def _query_handed(actor: Actor) -> QuerySet[ReviewAssignment]:
-    """Return the assignments that another person made to the actor, or to a role of theirs that nobody has claimed."""
+    """Return the assignments by other people: to the actor, or to a role of theirs while the review is unclaimed."""
     mine = Q(holder=actor.name) | Q(
         holder="", role__in=sorted(word.partition(AT)[0] for word in actor.held or actor.roles)
     )

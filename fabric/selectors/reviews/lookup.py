@@ -130,9 +130,7 @@ def person_named(actor: Actor, name: str, fabric: str) -> Person | None:
 
 
 def list_receivers(actor: Actor, item: ReviewView) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the other people who may answer a review, by name, and the roles by which anybody may: it may be handed
-    to them. One statement.
-    """
+    """Return the other people who may answer a review, by name, and the roles of such people. One statement."""
     asked = build_review_rules(item)
     named = set(list_reviewers(asked))
     people: list[str] = []

@@ -157,13 +157,13 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
 def review_assign_to_role(*, actor: Actor, review_id: str, role: str) -> None:
     """Assign a review to a role: any of its holders who are asked may claim it. Its present lease ends.
 
-    For the same people, and with the same refusals, as ``review_reassign``; invalid: nobody who is asked has the role.
+    For the same people, and with the same refusals, as ``review_reassign``; invalid: no member who is asked has the role.
     """
     item, seen = _assignable(actor, review_id)
     name = clean_text(role)[0].strip()
     if name not in list_receivers(actor, item)[1]:
         message = (
-            f"nobody who is asked about review {item.id} has the role {name[:60]!r}: it is for {who_is_asked(item)}"
+            f"no member who is asked about review {item.id} has the role {name[:60]!r}: it is for {who_is_asked(item)}"
         )
         raise Refused(message, code="invalid", field="to")
     with transaction.atomic():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from fabric.core.audit.lines import Act
@@ -13,7 +13,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.eligibility import Person, is_asked
 from fabric.core.people.roles import Right, has
 from fabric.core.texts.text import clean_text
-from fabric.models import ReviewComment, ReviewSnooze, Run
+from fabric.models import ReviewComment, ReviewSnooze
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.reviews.comments import CommentView, build_comment_view
 from fabric.selectors.reviews.eligibility import build_review_rules
@@ -27,14 +27,16 @@ TEXT_CHARS_MAX = 4_000
 COMMENTS_MAX = 500
 """Comments on one review."""
 MENTIONS_MAX = 20
+TRIES = 20
+"""Tries to number a comment while others comment on the same run."""
 _MENTION = re.compile(r"(?<![\w@.+-])@([\w.@+-]*\w)")
 
 
 def comment_add(*, actor: Actor, review_id: str, text: str) -> CommentView:
-    """Comment on a review, open or decided. Mentioned members are notified, and everybody's snooze of it ends.
+    """Comment on a review, open or decided. Mentioned members are notified. All snoozes of it end.
 
     Raises Refused: not_found, forbidden (no person, or no right to the contents), invalid (no text, an unknown member,
-    one who may not read the run), too_large, conflict (too many comments).
+    one who may not read the run), too_large, conflict (too many comments), unavailable.
     """
     item = get_review(actor, review_id)
     if actor.kind != "person":
@@ -45,13 +47,20 @@ def comment_add(*, actor: Actor, review_id: str, text: str) -> CommentView:
         raise Refused(message, code="forbidden", field="actor")
     said = _text(text)
     names = _mentioned(actor, item, said)
+    for _ in range(TRIES):
+        try:
+            return build_comment_view(_write(actor, item, said, names), reads=True)
+        except IntegrityError:
+            continue  # Another comment took the number at this moment.
+    raise Refused("others comment on this run at this moment; try again", code="unavailable", field="text")
+
+
+def _write(actor: Actor, item: ReviewView, said: str, names: tuple[str, ...]) -> ReviewComment:
+    if ReviewComment.objects.filter(review=item.id).count() >= COMMENTS_MAX:
+        message = f"review {item.id} has {COMMENTS_MAX} comments, the most that it may have"
+        raise Refused(message, code="conflict", field="text")
+    last = ReviewComment.objects.filter(run_id=item.run_id).aggregate(last=Max("number"))["last"] or 0
     with transaction.atomic():
-        # The run's row is the lock: two comments at once get two numbers.
-        Run.objects.select_for_update().filter(id=item.run_id).values_list("id", flat=True).first()
-        if ReviewComment.objects.filter(review=item.id).count() >= COMMENTS_MAX:
-            message = f"review {item.id} has {COMMENTS_MAX} comments, the most that it may have"
-            raise Refused(message, code="conflict", field="text")
-        last = ReviewComment.objects.filter(run_id=item.run_id).aggregate(last=Max("number"))["last"] or 0
         row = ReviewComment.objects.create(
             workspace_id=actor.workspace_id,
             run_id=item.run_id,
@@ -66,7 +75,7 @@ def comment_add(*, actor: Actor, review_id: str, text: str) -> CommentView:
         mentions_notify(actor=actor, item=item, comment=row, names=names)
         more = {"item": item.id, "number": row.number, "mentions": list(names) or None}
         audit_record(actor=actor, act=Act.REVIEW_COMMENTED, subject=item.run_id, **more)
-    return build_comment_view(row, reads=True)
+    return row
 
 
 def _text(text: str) -> str:

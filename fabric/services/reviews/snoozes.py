@@ -1,6 +1,6 @@
 """Snoozes: a person hides a review from their own list until a time, or until something about it changes.
 
-A snooze moves no due time, and hides the review from nobody else.
+A snooze moves no due time, and hides the review from no other person.
 """
 
 from __future__ import annotations

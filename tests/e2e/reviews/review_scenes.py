@@ -317,12 +317,12 @@ def noted(page: Page) -> None:
 
 
 def talked(page: Page) -> None:
-    """Two comments are on the page, a third one mentions nobody that there is."""
+    """Two comments are on the page, a third one mentions an unknown member."""
     for said in ("The score was 0.55 last week too.\nThe notes say 40 dollars.", "Ask the supplier first."):
         page.locator("#comment-text").fill(said)
         page.get_by_role("button", name="Comment", exact=True).click()
-        page.locator(".talk").get_by_text(said.splitlines()[0]).wait_for()
-    page.locator("#comment-text").fill("@nobody may know.")
+        page.locator(".talk").get_by_text(said.splitlines()[0]).last.wait_for()
+    page.locator("#comment-text").fill("@bob may know.")
     page.get_by_role("button", name="Comment", exact=True).click()
     page.locator("#e-comment").wait_for()
     page.locator("#talk").scroll_into_view_if_needed()

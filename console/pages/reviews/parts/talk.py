@@ -59,7 +59,7 @@ def show_talk(
 ) -> HttpResponse:
     """Return the part alone, for the page's script: a decision that is being written stays."""
     talk = build_talk(actor, item, form)
-    return render(request, "reviews/review/talk.html", {"review": item, "talk": talk}, status=status)
+    return render(request, "reviews/talk/section.html", {"review": item, "talk": talk}, status=status)
 
 
 def read_until(text: str) -> int | None:

@@ -27,7 +27,7 @@ def talk_of(page):
     return html.unescape(found[0])
 
 
-def test_a_comment_appears_as_text_and_nothing_in_it_acts(browser, doubt):
+def test_a_comment_appears_as_text_and_does_not_act(browser, doubt):
     said = "<script>alert(1)</script> @owner, is 0.55 usual?"
     done = browser.post(f"/reviews/{doubt.id}/comment", {"text": said})
     assert (done.status_code, done.headers["Location"]) == (302, f"/reviews/{doubt.id}#talk")
@@ -97,4 +97,4 @@ def test_it_is_handed_to_a_role(browser, doubt):
     page = browser.get(f"/reviews/{doubt.id}").content.decode()
     assert "Assigned to the role owner by owner" in page
     refused = browser.post(f"/reviews/{doubt.id}/reassign", {"to": "role:finance"}, follow=True)
-    assert "Nobody who is asked" in refused.content.decode()
+    assert "No member who is asked" in refused.content.decode()

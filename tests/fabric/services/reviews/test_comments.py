@@ -68,11 +68,11 @@ def test_it_mentions_members_who_may_read_the_run_and_mails_them(actor, item, an
     assert Notification.objects.filter(told="mention").count() == 1
 
 
-def test_nobody_else_is_mentioned(actor, item, vera):
+def test_no_other_member_is_mentioned(actor, item, vera):
     problem = refused(actor=actor, review_id=item.id, text="What do you say, @vera?")
     assert (problem.code, problem.field) == ("invalid", "text")
     assert "@vera may not read this run" in problem.message
-    assert "@nobody is no member" in refused(actor=actor, review_id=item.id, text="@nobody").message
+    assert "@bob is no member" in refused(actor=actor, review_id=item.id, text="@bob").message
     assert not ReviewComment.objects.exists()
 
 

@@ -24,7 +24,7 @@ from fabric.core.schema.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.models import Attachment
 from fabric.runtime.quarantine.verdicts import VERBS as VERBS_OF_A_QUARANTINE
 from fabric.selectors.errors import Refused
-from fabric.selectors.reviews.evidence import PendingUndo, build_evidence, list_claims
+from fabric.selectors.reviews.evidence.review_evidence import PendingUndo, build_evidence, list_claims
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.reviews.queue import QueueFilter, Tab
 from tests.fabric.services.world import ran

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fabric.selectors.reviews.evidence_box.builders import BEFORE, BUILDERS, ROWS_MAX
-from fabric.selectors.reviews.evidence_box.rows import Asked, EvidenceBox, EvidenceRow, excerpts
+from fabric.selectors.reviews.evidence.builders import BEFORE, BUILDERS, ROWS_MAX
+from fabric.selectors.reviews.evidence.rows import Asked, EvidenceBox, EvidenceRow, excerpts
 from fabric.selectors.runs.events.moments import build_contents
 
 

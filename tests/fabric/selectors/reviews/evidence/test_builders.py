@@ -9,10 +9,10 @@ from fabric.core import events as ev
 from fabric.core.mechanisms import ORDER
 from fabric.core.values.flow import Stage
 from fabric.models import Event
-from fabric.selectors.reviews.evidence import build_evidence
-from fabric.selectors.reviews.evidence_box.box import build_box
-from fabric.selectors.reviews.evidence_box.builders import BUILDERS, ROWS_MAX
-from fabric.selectors.reviews.evidence_box.rows import EXCERPT_CHARS, Asked, excerpts
+from fabric.selectors.reviews.evidence.box import build_box
+from fabric.selectors.reviews.evidence.builders import BUILDERS, ROWS_MAX
+from fabric.selectors.reviews.evidence.review_evidence import build_evidence
+from fabric.selectors.reviews.evidence.rows import EXCERPT_CHARS, Asked, excerpts
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
@@ -90,7 +90,7 @@ def test_a_gate_shows_its_checks_and_score(actor, doubtful):
 def test_money_shows_the_next_calls_worst_case(actor):
     item, box = evidence(actor, COSTLY)
     assert item.content["mechanism"] == "budget"
-    assert box.title == "The calls that cost most"
+    assert box.title == "Dearest calls"
     assert dict(box.facts)["the next call, at most"].startswith("$")
 
 

@@ -30,7 +30,7 @@ from fabric.core.mechanisms import (
 from fabric.core.state.context import call_args
 from fabric.core.values.units import JSON, US
 from fabric.core.values.words import count, dollars, duration, words
-from fabric.selectors.reviews.evidence_box.rows import Asked, EvidenceRow, cut_text, event_row, excerpts
+from fabric.selectors.reviews.evidence.rows import Asked, EvidenceRow, cut_text, event_row, excerpts
 from fabric.selectors.runs.events.leading import LEADING, LeadingEvent, list_leading, read_contents
 from fabric.selectors.runs.events.moments import SETTLING, build_contents
 from fabric.selectors.runs.margins.breakers import breaker_nearest
@@ -246,14 +246,14 @@ def _caller(issued: Mapping[str, Mapping[str, Any]], event: LeadingEvent) -> str
     return f"{found['agent'] or 'the engine'} called {found['target']}" if found else event.label
 
 
-BEFORE = Builder("What came before", _before)
-LOOP = Builder("The calls that came again", _repeated)
-ROUND = Builder("What went round", _passed_on)
-TRIES = Builder("The attempts", _attempts)
-TIME = Builder("What took how long", _slowest)
-MISFIT = Builder("The last answer, and what did not fit", _misfit)
-GATE = Builder("The gate's checks, and what it judged", _judged)
-MONEY = Builder("The calls that cost most", _costs)
+BEFORE = Builder("Events before it", _before)
+LOOP = Builder("Repeated calls", _repeated)
+ROUND = Builder("Briefs and messages of the round", _passed_on)
+TRIES = Builder("Attempts", _attempts)
+TIME = Builder("Slowest calls of the stage", _slowest)
+MISFIT = Builder("Last answers, and what did not fit", _misfit)
+GATE = Builder("Checks of the gate, and the judged answers", _judged)
+MONEY = Builder("Dearest calls", _costs)
 
 BUILDERS: Mapping[str, Builder] = {
     policy.NAME: BEFORE,

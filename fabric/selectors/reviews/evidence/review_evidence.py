@@ -22,8 +22,8 @@ from fabric.core.values.saga import find_by_key, undo_order
 from fabric.core.values.taxonomy import Cause
 from fabric.core.values.words import count, words
 from fabric.models import Attachment, Event
-from fabric.selectors.reviews.evidence_box.box import build_box
-from fabric.selectors.reviews.evidence_box.rows import Asked, EvidenceBox
+from fabric.selectors.reviews.evidence.box import build_box
+from fabric.selectors.reviews.evidence.rows import Asked, EvidenceBox
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.runs.events.explanations import in_words
 from fabric.selectors.runs.events.moments import Moment, moment_at

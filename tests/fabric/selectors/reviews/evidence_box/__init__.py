@@ -1,1 +1,0 @@
-"""Mirrors fabric/selectors/reviews/evidence_box."""
