@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.site.access.actors import find_actor
 from console.templatetags.marks import ITEMS
+from fabric.selectors.drafts.change_requests import changes_to_approve
 from fabric.selectors.reviews.inbox import InboxEntry, read_inbox
 from fabric.services.reviews.inbox import inbox_mark_seen
 
@@ -20,7 +21,8 @@ AT_CHARS_MAX = 19
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show the inbox. It writes nothing: the button, or the page's script, marks it as seen."""
     now = time.time_ns() // 1_000
-    found = read_inbox(find_actor(request.user))
+    actor = find_actor(request.user)
+    found, changes = read_inbox(actor), changes_to_approve(actor)
     parts = (
         ("waiting", "Waits for you", found.waiting),
         ("mentions", "Mentions you", found.mentions),
@@ -28,6 +30,8 @@ def inbox(request: HttpRequest) -> HttpResponse:
     )
     shown = {
         "inbox": found,
+        "changes": changes,
+        "empty": found.empty and not changes,
         "parts": [(name, title, [(one, _why(one)) for one in rows]) for name, title, rows in parts if rows],
         "now": now,
         "now_ms": now // 1_000,

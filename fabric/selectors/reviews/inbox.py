@@ -12,7 +12,6 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import AT
 from fabric.models import InboxSeen, Review, ReviewAssignment, ReviewComment
 from fabric.runtime.ports.batch_parts import names_text
-from fabric.selectors.drafts.change_requests import ChangeToApprove, changes_to_approve
 from fabric.selectors.reach import match_visible
 from fabric.selectors.reviews.comments import CommentView, build_comment_view
 from fabric.selectors.reviews.lookup import list_views
@@ -49,15 +48,13 @@ class Inbox:
     """Reviews and follow-ups that the person may deal with, without those that others have or that are snoozed."""
     mentions: tuple[InboxEntry, ...]
     assigned: tuple[InboxEntry, ...]
-    changes: tuple[ChangeToApprove, ...]
-    """Changes of fabrics that wait for the person's approval."""
     seen_at: int
     """Instant at which it was marked as seen; 0: never."""
 
     @property
     def empty(self) -> bool:
         """Return True if there is nothing in it."""
-        return not (self.waiting or self.mentions or self.assigned or self.changes)
+        return not (self.waiting or self.mentions or self.assigned)
 
     @property
     def new(self) -> int:
@@ -66,7 +63,7 @@ class Inbox:
 
 
 def read_inbox(actor: Actor) -> Inbox:
-    """Return the actor's inbox. At most nine statements."""
+    """Return the actor's inbox. At most seven statements."""
     seen_at = find_seen_at(actor)
     rows = Review.objects.filter(match_visible(actor, Review))
     waiting = list_views(actor, rows.filter(match_waiting_reviews(actor)).order_by("-opened_at", "id"), SHOWN_MAX)
@@ -84,7 +81,6 @@ def read_inbox(actor: Actor) -> Inbox:
             for one in handed
             if one.review in views and (views[one.review].open or views[one.review].follow_up)
         ),
-        changes=tuple(changes_to_approve(actor)),
         seen_at=seen_at,
     )
 
@@ -117,7 +113,7 @@ def _handed(row: ReviewAssignment, item: ReviewView, seen_at: int) -> InboxEntry
 
 
 def _visible_ids(actor: Actor) -> Q:
-    """Return the condition on rows with a review's id that the actor sees, for actors who do not see every fabric."""
+    """Return the condition on rows whose review the actor sees; empty for actors who see every fabric."""
     seen = Review.objects.filter(match_visible(actor, Review)).values("id")
     return Q(review__in=seen) if actor.narrow else Q()
 
@@ -129,7 +125,7 @@ def _query_mentions(actor: Actor) -> QuerySet[ReviewComment]:
 
 
 def _query_handed(actor: Actor) -> QuerySet[ReviewAssignment]:
-    """Return the assignments by other people: to the actor, or to a role of theirs while the review is unclaimed."""
+    """Return the assignments by other people: to the actor, or to a role of theirs and unclaimed."""
     mine = Q(holder=actor.name) | Q(
         holder="", role__in=sorted(word.partition(AT)[0] for word in actor.held or actor.roles)
     )

@@ -240,8 +240,7 @@ def reviews_waiting(actor: Actor) -> ReviewCount:
 
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
-    """Return the number of open reviews that the actor may answer in time, and of follow-ups that ask them, at most
-    ``most``. Those that another person has claimed, or that the actor has snoozed, are left out. One statement, from
+    """Return the number of open reviews and follow-ups that wait for the actor, at most ``most``. Those that another person has claimed, or that the actor has snoozed, are left out. One statement, from
     two partial indexes.
     """
     rows = Review.objects.filter(match_visible(actor, Review))

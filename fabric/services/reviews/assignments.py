@@ -157,7 +157,8 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
 def review_assign_to_role(*, actor: Actor, review_id: str, role: str) -> None:
     """Assign a review to a role: any of its holders who are asked may claim it. Its present lease ends.
 
-    For the same people, and with the same refusals, as ``review_reassign``; invalid: no member who is asked has the role.
+    It is for the same people as ``review_reassign``, with the same refusals. Raises Refused invalid where no member who
+    is asked has the role.
     """
     item, seen = _assignable(actor, review_id)
     name = clean_text(role)[0].strip()

@@ -99,7 +99,7 @@ def _mentioned(actor: Actor, item: ReviewView, said: str) -> tuple[str, ...]:
             message = f"@{name[:60]} is no member of this workspace: write a member's name after the @"
             raise Refused(message, code="invalid", field="text")
         if not _reads(item, person):
-            message = f"@{name[:60]} may not read this run: mention somebody who may, or leave the @ out"
+            message = f"@{name[:60]} may not read this run: mention a member who may, or leave the @ out"
             raise Refused(message, code="invalid", field="text")
     return names
 

@@ -10,8 +10,9 @@ from fabric.services.errors import Refused
 
 
 def inbox_mark_seen(*, actor: Actor, at: int) -> None:
-    """Record that the actor has seen their inbox as it was at ``at``, microseconds since the epoch; never later than
-    now, and never earlier than before. Raises Refused forbidden where the actor is no person.
+    """Record that the actor has seen their inbox as it was at ``at``, microseconds since the epoch.
+
+    The record is never later than now, and never moves back. Raises Refused forbidden where the actor is no person.
     """
     if actor.kind != "person":
         message = f"{actor.name} is a {actor.kind} account, which has no inbox: sign in as a person"

@@ -20,8 +20,8 @@ NOTE_CHARS_MAX = 1_000
 
 
 def failures_acknowledge(*, actor: Actor, fabric: str, cause: str, until: int, note: str = "") -> int:
-    """Acknowledge the failures of a fabric and cause that ended up to ``until``, microseconds since the epoch: what the
-    actor has seen. Returns the number of failures that were shown.
+    """Acknowledge the failures of a fabric and cause that the actor has seen: those that ended up to ``until``.
+    ``until``: microseconds since the epoch. Returns the number of failures that were shown.
 
     Raises Refused: forbidden, not_found (nothing to acknowledge), too_large (the note).
     """

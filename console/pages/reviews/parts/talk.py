@@ -19,7 +19,7 @@ UNTIL_CHARS_MAX = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TalkForm:
-    """What a person wrote into a refused form, and why it was refused."""
+    """A refused form: the input of a person, and the reason of the refusal."""
 
     text: str = ""
     text_problem: str = ""

@@ -122,7 +122,7 @@ def _call_row(event: LeadingEvent, args: JSON, content: JSON) -> EvidenceRow:
     return EvidenceRow(says=event.says, seq=event.seq, at=event.at, failed=failed, parts=(*parts, *excerpts(content)))
 
 
-# -- agents that pass work round ----------------------------------------------------------------------------------------
+# -- agents that pass work round -------------------------------------------------------------------------------------
 
 
 def _passed_on(asked: Asked) -> Found:

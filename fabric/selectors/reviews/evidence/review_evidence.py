@@ -83,7 +83,7 @@ class ReviewEvidence:
     undo: tuple[PendingUndo, ...] = ()
     """Compensations of a rejection that ends the run, in their order."""
     box: EvidenceBox = field(default_factory=EvidenceBox)
-    """What led to the review, by its mechanism."""
+    """Events and numbers behind the review, by its mechanism."""
 
     @property
     def left_usd_micros(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.run import Run
+from fabric.core.values.command_ids import read_step
 from fabric.core.values.units import JSON
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.runs.events.leading import LeadingEvent
@@ -46,7 +47,7 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceBox:
-    """What is known about the subject of a review."""
+    """Known events and numbers about the subject of a review."""
 
     title: str = ""
     rows: tuple[EvidenceRow, ...] = ()
@@ -81,8 +82,8 @@ class Asked:
 
     @property
     def place(self) -> str:
-        """Return the step that the review is about, or its stage."""
-        return self.item.step_id or self.item.stage
+        """Return the step that the review is about, or its stage. A review of a call names the call."""
+        return read_step(self.item.step_id) or self.item.step_id or self.item.stage
 
     @property
     def reads(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the events that led to a decision or to a review: the latest of some kinds at one step or stage."""
+"""Reads the events before a decision or a review: the latest of some kinds at one step or stage."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_what_waits_is_new_until_it_was_seen(actor, item):
     assert read_inbox(actor).seen_at < item.opened_at + 600 * US
 
 
-def test_a_mention_comes_to_the_mentioned_and_to_nobody_else(actor, item, ana):
+def test_a_mention_comes_to_the_mentioned_member_alone(actor, item, ana):
     inbox_mark_seen(actor=ana, at=item.opened_at)
     comment_add(actor=actor, review_id=item.id, text="@ana what do you say?")
     (entry,) = read_inbox(ana).mentions
@@ -90,7 +90,7 @@ def test_follow_ups_are_in_it_and_in_the_badge(actor):
 
 def test_it_costs_few_statements(actor, item, ana, django_assert_max_num_queries):
     comment_add(actor=actor, review_id=item.id, text="@ana look")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(7):
         read_inbox(ana)
     with django_assert_max_num_queries(4):
         count_new(ana)

@@ -274,7 +274,7 @@ class TestAssigningToARole:
         review_reassign(actor=actor, review_id=item.id, to="ana")
         assert find_assignment(actor, item.id).role == ""
 
-    def test_is_refused_for_a_role_that_nobody_who_is_asked_has(self, actor, item, ben):
+    def test_is_refused_for_a_role_that_no_member_has_who_is_asked(self, actor, item, ben):
         for role in ("viewer", "finance", "", "no role"):
             assert refused(review_assign_to_role, actor=actor, review_id=item.id, role=role).code == "invalid"
 

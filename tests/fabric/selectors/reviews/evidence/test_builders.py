@@ -17,7 +17,7 @@ from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import run_start
 from tests.fabric.selectors.journals import Teller, write
-from tests.fabric.services.world import COSTLY, SMALL, SPARED_STRICT, HeardNudge, ran
+from tests.fabric.services.world import COSTLY, PAYING, SMALL, SPARED_STRICT, HeardNudge, ran
 from tests.servers.unguarded import unguarded
 
 STEP = "fan_out.0.e0.r0"
@@ -92,6 +92,13 @@ def test_money_shows_the_next_calls_worst_case(actor):
     assert item.content["mechanism"] == "budget"
     assert box.title == "Dearest calls"
     assert dict(box.facts)["the next call, at most"].startswith("$")
+
+
+def test_a_call_shows_what_its_agent_answered(actor):
+    item, box = evidence(actor, PAYING)
+    assert item.item == "pre_action"
+    (row,) = box.rows
+    assert '"usd": 90' in row.parts[-1].text
 
 
 # -- journals made by hand ---------------------------------------------------------------------------------------------
