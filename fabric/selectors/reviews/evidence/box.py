@@ -12,11 +12,12 @@ def build_box(asked: Asked) -> EvidenceBox:
     builder = BUILDERS.get(str(asked.item.content.get("mechanism") or ""), BEFORE)
     rows, facts = builder.build(asked)
     finished, more = _finished(asked)
+    shown = {row.seq for row in rows}
     return EvidenceBox(
         title=builder.title,
         rows=tuple(rows),
         facts=facts,
-        finished=finished,
+        finished=tuple(row for row in finished if row.seq not in shown),
         finished_more=more,
         unread=not asked.reads,
     )

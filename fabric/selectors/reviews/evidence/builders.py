@@ -200,13 +200,12 @@ def _paths(problems: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _judged(asked: Asked) -> Found:
-    """Return the gate's checks with results and scores, and the last answers before it."""
+    """Return the problems and the score of the gate, and the last answers. The page has its checks above."""
     gate = asked.item.content.get("gate")
     facts: list[tuple[str, str]] = []
     if isinstance(gate, dict):
-        for check in gate["checks"]:
-            problems = "; ".join(str(one) for one in check["problems"][:3])
-            facts.append((words(check["name"]), words(check["result"]) + (f": {problems}" if problems else "")))
+        failed = [check for check in gate["checks"] if check["problems"]]
+        facts += [(words(one["name"]), "; ".join(map(str, one["problems"][:3]))) for one in failed]
         if gate["score"] is not None:
             facts.append(
                 ("score", f"{gate['score']:g}, needed {gate['tau']:g}" if gate["tau"] else f"{gate['score']:g}")
@@ -252,7 +251,7 @@ ROUND = Builder("Briefs and messages of the round", _passed_on)
 TRIES = Builder("Attempts", _attempts)
 TIME = Builder("Slowest calls of the stage", _slowest)
 MISFIT = Builder("Last answers, and what did not fit", _misfit)
-GATE = Builder("Checks of the gate, and the judged answers", _judged)
+GATE = Builder("Problems of the gate, and the judged answers", _judged)
 MONEY = Builder("Dearest calls", _costs)
 
 BUILDERS: Mapping[str, Builder] = {

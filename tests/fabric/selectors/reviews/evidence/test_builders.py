@@ -81,10 +81,18 @@ def test_a_misfit_shows_the_last_answer_and_what_did_not_fit_by_path(actor):
 def test_a_gate_shows_its_checks_and_score(actor, doubtful):
     (item,) = list_open_reviews(actor, ran(actor, doubtful).id)
     box = build_evidence(actor, item).box
-    assert dict(box.facts)["schema"] == "passed"
+    assert dict(box.facts)["confidence"] == "the score is 0.55, and the fabric needs at least 0.70"
     assert dict(box.facts)["score"] == "0.55, needed 0.7"
     assert any(row.parts for row in box.rows)
-    assert [row.says for row in box.finished]
+    assert box.finished == (), "the critic's answer is shown once"
+
+
+def test_results_of_the_stage_so_far_are_there(actor, doubtful):
+    (item,) = list_open_reviews(actor, ran(actor, doubtful).id)
+    late = replace(item, given={**item.given, "mechanism": "deadline"})
+    (row,) = build_evidence(actor, late).box.finished
+    assert row.says == "critic finished"
+    assert "0.55" in row.parts[0].text
 
 
 def test_money_shows_the_next_calls_worst_case(actor):
