@@ -20,6 +20,7 @@ from console.pages.memories import views as memories
 from console.pages.models import breakers
 from console.pages.models import views as models
 from console.pages.notifications import views as notifications
+from console.pages.overview import failures as overview_failures
 from console.pages.overview import views as overview
 from console.pages.people import account, invitations, members
 from console.pages.people.sign_in import provider as login_sso
@@ -32,6 +33,8 @@ from console.pages.reviews import assignments as review_assignments
 from console.pages.reviews import bulk as review_bulk
 from console.pages.reviews import following as review_following
 from console.pages.reviews import history as review_history
+from console.pages.reviews import inbox as review_inbox
+from console.pages.reviews import talk as review_talk
 from console.pages.reviews import views as reviews
 from console.pages.runs import compare as run_compare
 from console.pages.runs import control as run_control
@@ -51,6 +54,7 @@ from console.pages.workspaces import views as policy
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("overview/live", overview.live, name="overview-live"),
+    path("overview/failures", overview_failures.failures, name="overview-failures"),
     path("overview/cards/<slug:card>", overview.card, name="overview-card"),
     path("runs/start", start.start, name="start"),
     path("runs/stops", run_stops.stops, name="run-stops"),
@@ -112,6 +116,8 @@ urlpatterns = [
     path("audit/export", audit.export, name="audit-export"),
     path("audit/holds", audit.holds, name="audit-holds"),
     path("audit/<slug:record_id>", audit.record, name="audit-record"),
+    path("reviews/inbox", review_inbox.inbox, name="reviews-inbox"),
+    path("reviews/inbox/seen", review_inbox.seen, name="reviews-inbox-seen"),
     path("reviews/next", review_assignments.claim_next, name="reviews-next"),
     path("reviews/together", review_bulk.together, name="reviews-together"),
     path("reviews/<slug:review_id>", review_acts.review, name="review"),
@@ -120,6 +126,8 @@ urlpatterns = [
     path("reviews/<slug:review_id>/claim", review_assignments.claim, name="review-claim"),
     path("reviews/<slug:review_id>/release", review_assignments.release, name="review-release"),
     path("reviews/<slug:review_id>/reassign", review_assignments.reassign, name="review-reassign"),
+    path("reviews/<slug:review_id>/comment", review_talk.comment, name="review-comment"),
+    path("reviews/<slug:review_id>/snooze", review_talk.snooze, name="review-snooze"),
     path("reviews/<slug:review_id>/close", review_acts.close, name="review-close"),
     path("reviews/<slug:review_id>/beat", review_following.beat, name="review-beat"),
     path("reviews/<slug:review_id>/news", review_following.news, name="review-news"),

@@ -29,6 +29,7 @@ KIND_WORDS: Mapping[NotificationKind, str] = {
     NotificationKind.RUN_COMPLETED: "Run completed",
     NotificationKind.RUN_FAILED: "Run failed",
     NotificationKind.RUN_CANCELLED: "Run cancelled",
+    NotificationKind.MENTION: "Mention in a comment",
 }
 """Words of each kind of notification. Total over ``NotificationKind``."""
 CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}

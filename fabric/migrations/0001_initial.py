@@ -349,6 +349,73 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.workspace'),
         ),
         migrations.CreateModel(
+            name='FailureAcknowledgement',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('fabric_id', fabric.models.fields.identities.KeyField()),
+                ('cause', models.TextField(blank=True)),
+                ('until_at', models.BigIntegerField()),
+                ('by', models.TextField()),
+                ('note', models.TextField(blank=True, default='')),
+                ('at', models.BigIntegerField()),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_failure_acknowledgement',
+                'constraints': [models.UniqueConstraint(fields=('workspace', 'fabric_id', 'cause'), name='failure_acknowledged_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InboxSeen',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('name', models.TextField()),
+                ('seen_at', models.BigIntegerField()),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_inbox_seen',
+                'constraints': [models.UniqueConstraint(fields=('workspace', 'name'), name='inbox_seen_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ReviewComment',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('run_id', fabric.models.fields.identities.KeyField()),
+                ('review', fabric.models.fields.identities.KeyField()),
+                ('number', models.PositiveIntegerField()),
+                ('author', models.TextField()),
+                ('text', models.TextField(blank=True)),
+                ('mentions', models.TextField(blank=True, db_default='', default='')),
+                ('at', models.BigIntegerField()),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_review_comment',
+                'indexes': [models.Index(fields=['review', 'at'], name='review_comment_of_review'), models.Index(fields=['workspace', '-at'], name='review_comment_newest')],
+                'constraints': [models.UniqueConstraint(fields=('run_id', 'number'), name='review_comment_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ReviewSnooze',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('review', fabric.models.fields.identities.KeyField()),
+                ('name', models.TextField()),
+                ('until_at', models.BigIntegerField()),
+                ('digest', models.TextField()),
+                ('agreed', models.TextField(blank=True, default='')),
+                ('reminded', models.BooleanField(default=False)),
+                ('onward', models.BooleanField(default=False)),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_review_snooze',
+                'constraints': [models.UniqueConstraint(fields=('review', 'name'), name='review_snooze_once')],
+            },
+        ),
+        migrations.CreateModel(
             name='ReviewViewer',
             fields=[
                 ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
@@ -372,6 +439,7 @@ class Migration(migrations.Migration):
                 ('lease_until', models.BigIntegerField()),
                 ('assigned_by', models.TextField(blank=True, default='')),
                 ('taken_from', models.TextField(blank=True, db_default='', default='')),
+                ('role', models.TextField(blank=True, db_default='', default='')),
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
             ],
             options={

@@ -1,6 +1,8 @@
 """Tables only. ``services`` and the stores write them; ``selectors`` read them."""
 
+from fabric.models.acknowledgements import FailureAcknowledgement
 from fabric.models.audit import AuditCut, AuditFold, AuditForward, AuditLine, AuditRule, Checkpoint, Duty, Hold
+from fabric.models.discussions import InboxSeen, ReviewComment, ReviewSnooze
 from fabric.models.fabrics.drafts import ChangeRequest, Draft, DraftStep, Fabric, FabricEditor, Revision
 from fabric.models.fields.identities import KeyField, new_id
 from fabric.models.memories import MemoryEntry
@@ -41,6 +43,7 @@ __all__ = [
     "Event",
     "Fabric",
     "FabricEditor",
+    "FailureAcknowledgement",
     "Family",
     "FollowUpClosure",
     "GrantReservation",
@@ -50,6 +53,7 @@ __all__ = [
     "Hold",
     "Identity",
     "Inbox",
+    "InboxSeen",
     "Incarnation",
     "Invitation",
     "KeyField",
@@ -67,6 +71,8 @@ __all__ = [
     "RetryBucket",
     "Review",
     "ReviewAssignment",
+    "ReviewComment",
+    "ReviewSnooze",
     "ReviewViewer",
     "Revision",
     "Run",

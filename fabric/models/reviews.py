@@ -130,6 +130,8 @@ class ReviewAssignment(models.Model):
     """Person who handed it to the holder; empty: the holder claimed it."""
     taken_from = models.TextField(blank=True, default="", db_default="")
     """Earlier holder whose lease lapsed, or whose answer released it; empty: there was none."""
+    role = models.TextField(blank=True, default="", db_default="")
+    """Role that it was handed to: any of its holders may claim it; empty: none."""
 
     class Meta:
         """Indexes."""

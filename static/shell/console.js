@@ -2,6 +2,7 @@
 import { startBadges } from "./badge.js";
 import { startEvents } from "../runs/events.js";
 import { startKeys } from "./keys.js";
+import { startNotifying } from "./notify.js";
 import { startLive } from "../runs/live.js";
 import { startPalette } from "./palette.js";
 import { startClock } from "./times.js";
@@ -15,6 +16,7 @@ startEvents();
 startLive();
 startPalette();
 startKeys();
+startNotifying();
 
 // -- an example copied into the form; an attached file stays ----------------------------------------------------------
 

@@ -30,7 +30,11 @@ def build(editing: Editing) -> dict[str, Any]:
     """The fields, the times of each tier, and the cells that ask."""
     words = {str(tier): word for tier, word in TIERS.items()}
     return {
-        "who": [editing.field("reviewers"), editing.field("policy.humans.onward_to")],
+        "who": [
+            editing.field("reviewers"),
+            editing.field("policy.humans.onward_to"),
+            editing.field("policy.humans.time_role"),
+        ],
         "agree": editing.field("policy.humans.four_eyes", **words),
         "times": editing.fields("policy.humans", "due_s", "reminder_at", "onward_at", "failure_rounds"),
         "tiers": [(TIERS[tier], int(HUMAN_DUE_S[tier] * US), int(UNDO_S[tier] * US)) for tier in Tier],

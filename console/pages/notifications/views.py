@@ -44,6 +44,7 @@ MAILS: Mapping[NotificationKind, str] = {
     NotificationKind.FOLLOW_UP: "follow-ups on failed runs",
     NotificationKind.CHANGE: "changes that wait for approval",
     NotificationKind.CHANGED: "when my change was decided",
+    NotificationKind.MENTION: "comments that mention me",
 }
 """Notifications that a member may receive by mail, in words; total over ``MEMBER_KINDS``."""
 

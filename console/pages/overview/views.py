@@ -141,6 +141,7 @@ def _board_context(answers: Mapping[str, CardAnswer]) -> dict[str, Any]:
             (tile, *TILES[tile.tile], tile_address(tile.tile)) for tile in tiles if tile.count or tile.tile in ALWAYS
         ],
         "days": DECIDED_DAYS,
+        "acknowledged": known.acknowledged if known else 0,
         **_stands(answers["drills"].found if "drills" in answers else None),
     }
 
@@ -212,5 +213,5 @@ class _Shared(Generic[T]):
             return self.fresh(actor, now)
 
 
-_boards = _Shared(build_board, lambda actor: (actor.workspace_id, actor.fabrics, actor.reach))
+_boards = _Shared(build_board, lambda actor: (actor.workspace_id, actor.fabrics, actor.held or actor.roles))
 _waiting = _Shared(_find_waiting, lambda actor: (actor.workspace_id, actor.name))

@@ -10,11 +10,12 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from console.templatetags.figures import usd
-from console.templatetags.marks import BREAKERS, STATES
+from console.templatetags.marks import BREAKERS, STATES, spell_name
 from console.templatetags.said import inert
 from console.words.headlines import Headline
 from fabric.core.breaker.table import BreakerState
 from fabric.core.values.flow import TERMINAL, RunState
+from fabric.core.values.words import instant
 from fabric.program.name import program
 from fabric.selectors.overview.attention import Attention, AttentionGroup, AttentionItem, AttentionKind
 from fabric.selectors.overview.tiles import COUNTED, TILE_OF, States, Tile
@@ -254,6 +255,8 @@ class TroubleLine:
     at: int | None
     address: str
     action: str
+    acknowledge: str = ""
+    """Address at which the failures are acknowledged; empty: it is no failure."""
 
 
 def trouble_line(item: AttentionItem) -> TroubleLine:
@@ -273,13 +276,17 @@ def trouble_line(item: AttentionItem) -> TroubleLine:
     if item.review:
         address += f"#review-{item.review}"
     small = tuple(part for part in (item.fabric_name, *_small(item)) if part)
-    return TroubleLine(
-        badge, tone, icon, _text(item), small, words.when if item.at else "", item.at, address, words.action
-    )
+    when, acknowledge = words.when if item.at else "", ""
+    if item.kind is AttentionKind.FAILED:
+        acknowledge = f"{reverse('overview-failures')}?{urlencode({'fabric': item.fabric_name, 'cause': item.cause})}"
+        when = "the newest ended" if item.runs > 1 else when
+    return TroubleLine(badge, tone, icon, _text(item), small, when, item.at, address, words.action, acknowledge)
 
 
 def _text(item: AttentionItem) -> str:
     title = inert(item.title)
+    if item.runs > 1:
+        return f"{item.runs:,} runs of {item.fabric_name} failed: {failure_words(item.cause)}."
     match item.kind:
         case AttentionKind.NO_WORKER:
             return "No worker is alive" + (
@@ -299,6 +306,11 @@ def _text(item: AttentionItem) -> str:
     return title
 
 
+def failure_words(cause: str) -> str:
+    """Return the cause of failures in words."""
+    return spell_name(cause) if cause else "cause unknown"
+
+
 def _runs(item: AttentionItem) -> str:
     count = f"{COUNTED:,}+" if item.observed > COUNTED else f"{item.observed:,}"
     return "1 run waits for one" if item.observed == 1 else f"{count} runs wait for one"
@@ -306,6 +318,8 @@ def _runs(item: AttentionItem) -> str:
 
 def _small(item: AttentionItem) -> tuple[str, ...]:
     reason = inert(item.reason).strip()
+    if item.runs > 1:
+        return tuple(part for part in (f"first seen {instant(item.first_at)}", reason) if part)
     match item.kind:
         case AttentionKind.NO_WORKER:
             return (f"{program()} up starts one, and nothing is lost until then",)

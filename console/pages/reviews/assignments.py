@@ -24,6 +24,7 @@ from fabric.selectors.reviews.assignments import find_assignment
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import QueueFilter, Tab
 from fabric.services.reviews.assignments import (
+    review_assign_to_role,
     review_claim,
     review_claim_next,
     review_reassign,
@@ -31,6 +32,8 @@ from fabric.services.reviews.assignments import (
 )
 
 NAME_CHARS_MAX = 200
+ROLE = "role:"
+"""Beginning of a choice that is a role. No member's name has a colon."""
 
 
 @require_POST
@@ -59,10 +62,13 @@ def release(request: HttpRequest, review_id: str) -> HttpResponse:
 
 @require_POST
 def reassign(request: HttpRequest, review_id: str) -> HttpResponse:
-    """Hand the review to another person."""
+    """Hand the review to another person, or to a role."""
     actor, to = find_actor(request.user), request.POST.get("to", "")[:NAME_CHARS_MAX]
 
     def act() -> str:
+        if to.startswith(ROLE):
+            review_assign_to_role(actor=actor, review_id=review_id, role=to.removeprefix(ROLE))
+            return f"It is assigned to the role {to.removeprefix(ROLE)} now."
         return f"It is assigned to {review_reassign(actor=actor, review_id=review_id, to=to).assignment.holder} now."
 
     return _then(request, actor, review_id, act)

@@ -17,6 +17,7 @@ from console.pages.reviews.parts.consequences import Consequence, consequences, 
 from console.pages.reviews.parts.due_line import DueLine, due_line
 from console.pages.reviews.parts.follow_up import Closing, FollowUpForm, build_closing
 from console.pages.reviews.parts.queue import QueueBeside, Urgency, build_side_queue, urgency
+from console.pages.reviews.parts.talk import Talk, TalkForm, build_talk
 from console.pages.runs.page import RunPage
 from console.templatetags.titles import review_title
 from console.words.notifications import NotificationRow
@@ -28,9 +29,14 @@ from fabric.core.values.units import US
 from fabric.selectors.notifications import list_notifications
 from fabric.selectors.reviews.answers import ReviewAnswer, find_answer
 from fabric.selectors.reviews.assignments import find_assignment, list_viewers
-from fabric.selectors.reviews.evidence import ReviewEvidence, UnsourcedClaim, build_evidence, list_claims
+from fabric.selectors.reviews.evidence.review_evidence import (
+    ReviewEvidence,
+    UnsourcedClaim,
+    build_evidence,
+    list_claims,
+)
 from fabric.selectors.reviews.history import ReviewEvent, review_history
-from fabric.selectors.reviews.lookup import edit_problem, people_asked
+from fabric.selectors.reviews.lookup import edit_problem, list_receivers
 from fabric.selectors.reviews.needed_caps import CapNeed, find_cap_need
 from fabric.selectors.reviews.queue import ClosureView, find_closure, mask_closure
 from fabric.selectors.reviews.review_view import ReviewView
@@ -61,6 +67,8 @@ class ItemPage:
     """Person who has claimed the review, and its viewers."""
     people: tuple[str, ...]
     """People to whom the viewer may hand the review; empty if they may not hand it on."""
+    roles: tuple[str, ...]
+    """Roles to which the viewer may hand it."""
     second: str
     """Sentence that names the second person; ``""`` if none is needed."""
     history: list[ReviewEvent]
@@ -104,14 +112,22 @@ class ItemPage:
     """Notifications about the review outside the console, and their results."""
     may_resend: bool
     """True if this person may send a notification again."""
+    talk: Talk
 
 
 def build_page(
-    request: HttpRequest, actor: Actor, card: ReviewCard, *, look: bool = False, closing: FollowUpForm | None = None
+    request: HttpRequest,
+    actor: Actor,
+    card: ReviewCard,
+    *,
+    look: bool = False,
+    closing: FollowUpForm | None = None,
+    talk: TalkForm | None = None,
 ) -> ItemPage:
     """Return the data of the page.
 
     ``look``: True if a preview of the edit was requested. ``closing``: the refused form that closes a follow-up.
+    ``talk``: the refused comment, or snooze.
     """
     item, now = card.review, time.time_ns() // 1_000
     known = build_evidence(actor, item)
@@ -142,6 +158,7 @@ def build_page(
         need=find_cap_need(item),
         titled=review_title(item).lower() != item.reason.lower(),
         may_reveal=actor.may(Right.REVEAL),
+        talk=build_talk(actor, item, talk),
         **_written_context(card, look=look),
         **_allowed_acts(actor, card, waits=waits),
     )
@@ -170,9 +187,12 @@ def _allowed_acts(actor: Actor, card: ReviewCard, *, waits: bool) -> dict[str, A
     held, high_stakes = find_assignment(actor, item.id), item.tier == Tier.HIGH_STAKES
     mine = held is not None and held.is_of(actor.name)
     found = follow_review(actor, item, held, card.sent)
+    hands_on = waits and (mine or may(actor, Right.OPERATE, item.fabric_name))
+    people, roles = list_receivers(actor, item) if hands_on else ((), ())
     return {
         "hand": build_hand(actor, found, list_viewers(actor, item.id)),
-        "people": people_asked(actor, item) if waits and (mine or may(actor, Right.OPERATE, item.fabric_name)) else (),
+        "people": people,
+        "roles": roles,
         "reason": _reason(item, high_stakes=high_stakes),
         "high_stakes": high_stakes,
         "stale": high_stakes and waits and not is_fresh(actor),
@@ -207,11 +227,12 @@ def show_review(
     *,
     look: bool = False,
     closing: FollowUpForm | None = None,
+    talk: TalkForm | None = None,
     **more: Any,
 ) -> HttpResponse:
     """Return the whole page, or to its script the part that replaces it."""
     template = "reviews/review/grid.html" if request.headers.get("HX-Request") else "reviews/review/page.html"
-    page = build_page(request, actor, card, look=look, closing=closing)
+    page = build_page(request, actor, card, look=look, closing=closing, talk=talk)
     return render(
         request, template, {"card": card, "page": page, "now_ms": time.time_ns() // US, **more}, status=status
     )

@@ -28,6 +28,7 @@ from fabric.selectors.list_file import read_place
 from fabric.selectors.overview.waiting import waiting_count
 from fabric.selectors.reviews.decisions.history import DAY_US, DecisionsSince, decided_since
 from fabric.selectors.reviews.eligibility import who_is_asked
+from fabric.selectors.reviews.inbox import count_new
 from fabric.selectors.reviews.lookup import list_named_reviews
 from fabric.selectors.reviews.queue import (
     COUNTED,
@@ -193,7 +194,7 @@ def reviews(request: HttpRequest) -> HttpResponse:
         "reviews/list.html",
         page_of=lambda asked, after: queue_page(actor, Tab(asked.choice), asked.read_filter(), limit=ROWS, after=after),
         beside=build_side,
-        shown={"toast": toast(actor, request), "me": actor.name},
+        shown={"toast": toast(actor, request), "me": actor.name, "fresh": count_new(actor)},
         names={"fabric": list(fabric_ids(actor))},
     )
 

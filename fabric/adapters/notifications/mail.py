@@ -29,6 +29,7 @@ SUBJECTS: Mapping[NotificationKind, str] = {
     NotificationKind.RUN_COMPLETED: "A run completed",
     NotificationKind.RUN_FAILED: "A run failed",
     NotificationKind.RUN_CANCELLED: "A run was cancelled",
+    NotificationKind.MENTION: "A comment mentions you",
 }
 """Subject of each kind; total over ``NotificationKind``."""
 LINES = (

@@ -47,6 +47,8 @@ VERBS: Mapping[Item, tuple[str, ...]] = {
 """Possible answers to each kind of review. A review offers only the verbs whose effect its content describes. Total
 by test.
 """
+OF_TIME = frozenset({Cause.RUN_DEADLINE, Cause.STAGE_DEADLINE, Cause.DEADLINE_NEAR})
+"""Causes for which a fabric may name another role than for money: they share a row of the table."""
 NEVER_LATE = frozenset({"follow_up", "quarantine"})
 """Kinds of review that do not expire, so that an answer counts whenever it comes."""
 
@@ -92,7 +94,7 @@ def open_review(work: Work, failure: Failure, choice: Choice) -> None:
         stage=failure.stage,
         step_id=step_id,
         scope=scope,
-        role=releases.ROLE if let_pass else choice.rung.role,
+        role=releases.ROLE if let_pass else choose_role(work, choice),
         content=content,
         verbs=tuple(verb for verb in VERBS[item] if verb in content),
         other=other,
@@ -102,6 +104,12 @@ def open_review(work: Work, failure: Failure, choice: Choice) -> None:
         trip=choice.trip,
         on_expiry=NEXT_RUNG if choice.rung.poll else "reject",
     )
+
+
+def choose_role(work: Work, choice: Choice) -> str:
+    """Return the role that is asked: the cell's, or the fabric's own for a deadline that has passed."""
+    late = work.compiled_fabric.spec.policy.humans.time_role
+    return late if late and choice.trip.cause in OF_TIME else choice.rung.role
 
 
 def open_follow_up(work: Work, failure: Failure, choice: Choice) -> None:
@@ -122,7 +130,7 @@ def open_follow_up(work: Work, failure: Failure, choice: Choice) -> None:
         stage=failure.stage,
         step_id=failure.step_id,
         scope=find_scope(failure, work),
-        role=choice.rung.role,
+        role=choose_role(work, choice),
         content=content,
         trip=choice.trip,
     )

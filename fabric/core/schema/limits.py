@@ -103,6 +103,20 @@ def declare_setting(default: Any, title: str, description: str, *, source: str =
     return Field(default=default, title=title, description=description, json_schema_extra={_SOURCE: source})
 
 
+def declare_late_setting(title: str, description: str, *, source: str = OWN) -> Any:
+    """Return the field of an optional setting. A fabric without it is written without it.
+
+    So the digests of fabrics that were published before the setting existed stay.
+    """
+    return Field(
+        default=None,
+        title=title,
+        description=description,
+        json_schema_extra={_SOURCE: source},
+        exclude_if=lambda given: given is None,
+    )
+
+
 def declare_for_stage(group: type[BaseModel], name: str) -> Any:
     """Return the field of one stage for a field of the fabric: same words and bounds, and None by default."""
     found = group.model_fields[name]

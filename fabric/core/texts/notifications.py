@@ -48,6 +48,8 @@ class NotificationKind(StrEnum):
     RUN_FAILED = "run_failed"
     """Such a run ended otherwise, without a person who cancelled it; its state says how."""
     RUN_CANCELLED = "run_cancelled"
+    MENTION = "mention"
+    """A comment on a review mentions a member."""
 
 
 EVENTS: Mapping[str, frozenset[NotificationKind]] = {
@@ -57,8 +59,8 @@ EVENTS: Mapping[str, frozenset[NotificationKind]] = {
     "review_approved": frozenset({NotificationKind.SECOND}),
     "review_decided": frozenset({NotificationKind.DECIDED, NotificationKind.EXPIRED}),
 }
-"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here, in ``CHANGES`` or in ``ENDS``, by
-test.
+"""Kinds of notifications of each event kind. Each of ``NotificationKind`` is here, in ``CHANGES``, in ``ENDS`` or in
+``COMMENTED``, by test.
 """
 CHANGES: Mapping[str, NotificationKind | None] = {
     "open": NotificationKind.CHANGE,
@@ -82,6 +84,8 @@ ENDS: Mapping[RunState, NotificationKind] = {
 """Kind of notification for each state in which a run ends; total over ``TERMINAL``, by test."""
 EVERY_FABRIC = "*"
 """Name by which a target hears about the ends of every fabric's runs."""
+COMMENTED = frozenset({NotificationKind.MENTION})
+"""Kinds of notifications that comments make, which are in no journal."""
 CALLING = frozenset({"review_opened", "review_reminded"})
 """Event kinds that call the members who are reviewers to a review."""
 MEMBER_KINDS = (
@@ -91,9 +95,10 @@ MEMBER_KINDS = (
     NotificationKind.FOLLOW_UP,
     NotificationKind.CHANGE,
     NotificationKind.CHANGED,
+    NotificationKind.MENTION,
 )
-"""Kinds of notifications that members receive and may each switch off; total over ``CALLING`` and ``CHANGES``, by
-test.
+"""Kinds of notifications that members receive and may each switch off; total over ``CALLING``, ``CHANGES`` and
+``COMMENTED``, by test.
 """
 MAILED = CALLING | {"alert_raised"}
 """Event kinds that go to the operator's mailboxes; webhooks receive all."""

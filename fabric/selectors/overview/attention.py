@@ -20,11 +20,11 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.models import Event, Notification, Review, Run
 from fabric.models.reviews import OPEN
-from fabric.models.runs.run import ASKED_FOR, BAD
 from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.fabrics.lookup import run_cap
 from fabric.selectors.models.breakers import BreakerView, breakers_open
 from fabric.selectors.notifications import notifications_failed
+from fabric.selectors.overview.failures import RecentFailures, recent_failures
 from fabric.selectors.overview.tiles import COUNTED, DAY, HOUR, SECOND, live_runs, workers_alive
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.stops import StopView, stops_standing
@@ -76,6 +76,12 @@ class AttentionItem:
     limit: int = 0
     review: str = ""
     """The review's id."""
+    runs: int = 1
+    """Number of runs that it stands for: failures of one fabric and cause are one item."""
+    cause: str = ""
+    """Cause of these failures (``taxonomy.Cause``)."""
+    first_at: int = 0
+    """End of the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class AttentionGroup:
     @property
     def more(self) -> int:
         """Return the number of items that are counted but not named."""
-        return self.count - len(self.items)
+        return self.count - sum(item.runs for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class Attention:
     """Items that need attention, by kind, the most harmful first; empty kinds are left out."""
 
     groups: tuple[AttentionGroup, ...]
+    acknowledged: int = 0
+    """Number of failures of the last 24 hours that people have acknowledged."""
 
     def count(self, kind: AttentionKind) -> int:
         """Return the number of items of a kind."""
@@ -107,12 +115,13 @@ class Attention:
 def attention(actor: Actor, now: int) -> Attention:
     """Return the items that need attention now, the most harmful first."""
     near = _list_near_limits(actor, now)
+    failures = recent_failures(actor, now, named=SHOWN)
     found: dict[AttentionKind, Iterable[AttentionItem] | QuerySet[Run] | QuerySet[Review] | QuerySet[Notification]] = {
         AttentionKind.STOPPED: [_stop(one) for one in stops_standing(actor)],
         AttentionKind.OVERDUE: _reviews(actor).filter(due_at__lte=now),
         AttentionKind.NO_WORKER: _list_unserved(actor, now),
         AttentionKind.QUARANTINED: live_runs(actor, RunState.QUARANTINED).order_by("created_at"),
-        AttentionKind.FAILED: _query_failed(actor, now),
+        AttentionKind.FAILED: (),
         AttentionKind.UNTOLD: notifications_failed(actor),
         AttentionKind.BREAKER: [_breaker(one) for one in breakers_open(actor, now=now)],
         AttentionKind.NEAR_CEILING: near[AttentionKind.NEAR_CEILING],
@@ -121,11 +130,33 @@ def attention(actor: Actor, now: int) -> Attention:
         AttentionKind.DUE_SOON: _reviews(actor).filter(due_at__gt=now, due_at__lte=now + HOUR),
         AttentionKind.WAITS_LONG: _waiting_long(actor, now),
     }
-    groups = (_mask_group(actor, _group(kind, found[kind])) for kind in AttentionKind)
-    return Attention(tuple(group for group in groups if group.count))
+    groups = [_mask_group(actor, _group(kind, found[kind])) for kind in AttentionKind]
+    groups[list(AttentionKind).index(AttentionKind.FAILED)] = _failed_group(failures)
+    return Attention(
+        tuple(group for group in groups if group.count), acknowledged=sum(one.count for one in failures.acknowledged)
+    )
 
 
-FAILED = (RunState.FAILED.value, RunState.ABORTED.value)
+def _failed_group(failures: RecentFailures) -> AttentionGroup:
+    """Return the failures without an acknowledgement, one item for each fabric and cause."""
+    items = tuple(
+        AttentionItem(
+            kind=AttentionKind.FAILED,
+            run_id=one.run_id,
+            title=one.title,
+            fabric_name=one.fabric_name,
+            state=one.state,
+            reason=one.reason,
+            at=one.newest_at,
+            runs=one.count,
+            cause=one.cause,
+            first_at=one.first_at,
+        )
+        for one in failures.groups[:SHOWN]
+    )
+    return AttentionGroup(AttentionKind.FAILED, failures.count, failures.capped, items)
+
+
 IN_HAND = (RunState.QUEUED, RunState.RUNNING, RunState.CANCELLING, RunState.UNWINDING)
 """States in which a run needs a worker."""
 _RUN = ("id", "title", "fabric__name", "state", "reason", "created_at", "ended_at", "claims")
@@ -205,12 +236,6 @@ _NAMED: dict[type[Model], tuple[Callable[..., AttentionItem], tuple[str, ...]]] 
 
 def _reviews(actor: Actor) -> QuerySet[Review]:
     return Review.objects.filter(match_visible(actor, Review), OPEN).order_by("due_at", "id")
-
-
-def _query_failed(actor: Actor, now: int) -> QuerySet[Run]:
-    """Return runs that ended badly within the last 24 hours."""
-    rows = Run.objects.filter(match_visible(actor, Run), BAD, ASKED_FOR, state__in=FAILED)
-    return rows.filter(ended_at__gt=now - DAY).order_by("-ended_at")
 
 
 def _list_unserved(actor: Actor, now: int) -> list[AttentionItem]:

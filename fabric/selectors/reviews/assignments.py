@@ -35,6 +35,8 @@ class AssignmentView:
     """Person who handed it to the holder; empty: the holder claimed it."""
     taken_from: str = ""
     """Earlier holder whose lease lapsed, or whose answer released it; empty: there was none."""
+    role: str = ""
+    """Role that it was handed to; empty: none."""
     read_at: int
     """Time of this view."""
 
@@ -62,7 +64,7 @@ class AssignmentView:
         return self.live and self.holder != name
 
 
-_COLUMNS = ("holder", "lease", "claimed_at", "lease_until", "assigned_by", "taken_from")
+_COLUMNS = ("holder", "lease", "claimed_at", "lease_until", "assigned_by", "taken_from", "role")
 
 
 def map_assignments(actor: Actor, review_ids: Collection[str]) -> Mapping[str, AssignmentView]:

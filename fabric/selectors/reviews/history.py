@@ -38,6 +38,7 @@ HANDS: Mapping[Act, str] = {
     Act.REVIEW_TAKEN_OVER: "{actor} took it over from {other}",
     Act.REVIEW_RELEASED: "{actor} released it",
     Act.REVIEW_REASSIGNED: "{actor} handed it to {other}",
+    Act.REVIEW_ASSIGNED_TO_ROLE: "{actor} handed it to the role {other}",
     Act.FOLLOW_UP_CLOSED: "{actor} closed it",
 }
 """Sentence for each act of people about a review."""

@@ -129,15 +129,18 @@ def person_named(actor: Actor, name: str, fabric: str) -> Person | None:
     return None if roles is None else Person(name=name, roles=roles_at(held_in(roles), fabric))
 
 
-def people_asked(actor: Actor, item: ReviewView) -> tuple[str, ...]:
-    """Return the other people who may answer a review, by name; it may be handed to them."""
+def list_receivers(actor: Actor, item: ReviewView) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the other people who may answer a review, by name, and the roles of such people. One statement."""
     asked = build_review_rules(item)
-    found = _people(actor).exclude(name=actor.name).order_by("name").values_list("name", "roles")[:PEOPLE_MAX]
-    return tuple(
-        name
-        for name, roles in found
-        if is_asked(asked, Person(name=name, roles=roles_at(held_in(roles), item.fabric_name)))
-    )
+    named = set(list_reviewers(asked))
+    people: list[str] = []
+    found: set[str] = set()
+    for name, roles in _people(actor).order_by("name").values_list("name", "roles")[:PEOPLE_MAX]:
+        here = roles_at(held_in(roles), item.fabric_name)
+        found |= named & here
+        if name != actor.name and is_asked(asked, Person(name=name, roles=here)):
+            people.append(name)
+    return tuple(people), tuple(sorted(found))
 
 
 def edit_problem(actor: Actor, item: ReviewView) -> str:
@@ -146,7 +149,7 @@ def edit_problem(actor: Actor, item: ReviewView) -> str:
     """
     if item.tier != Tier.HIGH_STAKES and item.approvals < 2:
         return ""
-    if any(name not in item.barred for name in people_asked(actor, item)):
+    if any(name not in item.barred for name in list_receivers(actor, item)[0]):
         return ""
     whom = ", ".join(list_reviewers(build_review_rules(item)))
     *others, last = (verb for verb in item.verbs if verb != "edit")

@@ -24,6 +24,7 @@ from fabric.selectors.reviews.assignments import AssignmentView, map_assignments
 from fabric.selectors.reviews.eligibility import asks, lets_pass, may_answer, why_not
 from fabric.selectors.reviews.lookup import list_views
 from fabric.selectors.reviews.review_view import ReviewView
+from fabric.selectors.reviews.snoozes import match_snoozed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Tab(StrEnum):
     """Parts of the queue, in the order of their display."""
 
     YOURS = "yours"
-    """The actor may answer them."""
+    """The actor may answer them, and has not snoozed them."""
     MINE = "mine"
     """Assigned to the actor."""
     UNCLAIMED = "unclaimed"
@@ -213,30 +214,49 @@ def queue_counts(actor: Actor, wanted: QueueFilter = ANY) -> Mapping[Tab, Review
     """Return the count of each tab except the decided ones: one statement, besides those for the people asked.
     Raises TookTooLong.
     """
-    parts: list[str] = []
-    params: list[Any] = []
-    for tab in COUNTED:
-        part, more = _query_reviews(actor, tab, wanted).order_by().values("id")[: COUNT_MAX + 1].query.sql_with_params()
-        parts.append(f"(SELECT count(*) FROM ({part}) AS counted)")  # noqa: S608 - Django wrote the part.
-        params += more
-    with time_limit(LIMIT_S), connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(parts)}", params)
-        found = cursor.fetchone()
+    with time_limit(LIMIT_S):
+        found = _count_each([_query_reviews(actor, tab, wanted) for tab in COUNTED], COUNT_MAX + 1)
     return {tab: ReviewCount(min(n, COUNT_MAX), n > COUNT_MAX) for tab, n in zip(COUNTED, found, strict=True)}
 
 
+def _count_each(several: Sequence[QuerySet[Review]], most: int) -> Sequence[int]:
+    """Return the number of rows of each query, at most ``most``: one statement."""
+    parts: list[str] = []
+    params: list[Any] = []
+    for rows in several:
+        part, more = rows.order_by().values("id")[:most].query.sql_with_params()
+        parts.append(f"(SELECT count(*) FROM ({part}) AS counted)")  # noqa: S608 - Django wrote the part.
+        params += more
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(parts)}", params)
+        found: Sequence[int] = cursor.fetchone()
+    return found
+
+
 def reviews_waiting(actor: Actor) -> ReviewCount:
-    """Return the number of open reviews that the actor may answer in time, and that no other person has claimed."""
+    """Return the number of reviews and follow-ups that wait for the actor (``reviews_waiting_count``)."""
     n = reviews_waiting_count(actor, COUNT_MAX + 1)
     return ReviewCount(min(n, COUNT_MAX), n > COUNT_MAX)
 
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
-    """Return ``reviews_waiting`` as a number, at most ``most``. One statement, from the partial index of open
-    reviews.
+    """Return the number of open reviews and follow-ups that wait for the actor, at most ``most``. Those that another person has claimed, or that the actor has snoozed, are left out. One statement, from
+    two partial indexes.
     """
-    rows = Review.objects.filter(match_visible(actor, Review), OPEN & asks(actor), lets_pass(actor), match_in_time())
-    return rows.exclude(_match_assigned(but=actor.name)).order_by().values("id")[:most].count()
+    rows = Review.objects.filter(match_visible(actor, Review))
+    found = _count_each([rows.filter(match_waiting_reviews(actor)), rows.filter(match_waiting_follow_ups(actor))], most)
+    return min(sum(found), most)
+
+
+def match_waiting_reviews(actor: Actor) -> Q:
+    """Return the condition on open reviews that wait for this person: in time, not snoozed, and not with another."""
+    free = ~Q(_match_assigned(but=actor.name)) & ~Q(match_snoozed(actor))
+    return OPEN & asks(actor) & lets_pass(actor) & match_in_time() & free
+
+
+def match_waiting_follow_ups(actor: Actor) -> Q:
+    """Return the condition on open follow-ups that ask this person, and that no other person has claimed."""
+    return _follow_ups(actor) & asks(actor) & ~Q(_match_assigned(but=actor.name))
 
 
 def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Review]:
@@ -244,7 +264,7 @@ def next_for(actor: Actor, wanted: QueueFilter = ANY) -> QuerySet[Review]:
     picks from them.
     """
     rows = _query_reviews(actor, Tab.UNCLAIMED, wanted)
-    return rows.filter(lets_pass(actor), match_in_time()).order_by("due_at", "id")
+    return rows.filter(lets_pass(actor), match_in_time(), ~Q(match_snoozed(actor))).order_by("due_at", "id")
 
 
 def can_claim_next(actor: Actor, wanted: QueueFilter = ANY) -> bool:
@@ -267,7 +287,7 @@ def _mine(actor: Actor) -> Q:
 
 
 def _yours(actor: Actor) -> Q:
-    return OPEN & asks(actor)
+    return OPEN & asks(actor) & ~Q(match_snoozed(actor))
 
 
 def _match_unclaimed(actor: Actor) -> Q:

@@ -18,7 +18,7 @@ from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.values.flow import RunState
-from fabric.models import Attachment, Event, FollowUpClosure, Inbox, Review, Run, Snapshot, Workspace
+from fabric.models import Attachment, Event, FollowUpClosure, Inbox, Review, ReviewComment, Run, Snapshot, Workspace
 from fabric.models.runs.run import BAD_STATES, ENDED, ERASED_TITLE
 from fabric.selectors.audit.holds import run_is_held, runs_held
 from fabric.selectors.audit.lookup import was_erased
@@ -145,6 +145,7 @@ def _erase(workspace: Workspace, run_id: str, ended_at: int) -> RunErasure | Non
         documents = Attachment.objects.filter(run_id=run_id).update(text="")
         Review.objects.filter(run_id=run_id).update(content=NOTHING)
         FollowUpClosure.objects.filter(run_id=run_id).update(note="")
+        ReviewComment.objects.filter(run_id=run_id).update(text="")
         Snapshot.objects.filter(run_id=run_id).delete()
         memories = values_erase(run_id)
         audit_record(

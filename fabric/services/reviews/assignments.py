@@ -20,12 +20,12 @@ from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.core.values.units import US
 from fabric.core.values.words import clock
-from fabric.models import Review, ReviewAssignment, ReviewViewer
+from fabric.models import Review, ReviewAssignment, ReviewSnooze, ReviewViewer
 from fabric.selectors.database_time import StoreNow, store_now_sql
 from fabric.selectors.reviews.answers import is_over, takes_none_now
 from fabric.selectors.reviews.assignments import OPENED_S, AssignmentView, find_assignment, list_viewers
 from fabric.selectors.reviews.eligibility import build_review_rules, may_answer, who_is_asked
-from fabric.selectors.reviews.lookup import get_review, person_named
+from fabric.selectors.reviews.lookup import get_review, list_receivers, person_named
 from fabric.selectors.reviews.queue import ANY, QueueFilter, find_closure, next_for
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.services.acts import audit_record
@@ -142,18 +142,55 @@ def review_reassign(*, actor: Actor, review_id: str, to: str) -> Claimed:
     Raises Refused: not_found, invalid (an unknown name, or not asked), forbidden, conflict (it changed hands
     meanwhile, or is closed).
     """
-    item = _claimable(actor, review_id, asked=False)
-    seen = find_assignment(actor, item.id)
-    if not (may(actor, Right.OPERATE, item.fabric_name) or (seen is not None and seen.is_of(actor.name))):
-        message = f"you have not claimed review {item.id}: its holder, an owner or an operator can assign it"
-        raise Refused(message, code="forbidden", field="actor")
+    item, seen = _assignable(actor, review_id)
     name = _receiver(actor, item, to)
     row = Review.objects.filter(id=item.id, workspace_id=actor.workspace_id)
     with transaction.atomic():
         taken = _take(actor, row, holder=name, over=seen.lease if seen is not None else 0)
         if taken is not None:
+            ReviewAssignment.objects.filter(review=item.id).update(role="")
+            ReviewSnooze.objects.filter(review=item.id, name=name).delete()
             return taken
     raise refuse_assigned(item.id, find_assignment(actor, item.id))
+
+
+def review_assign_to_role(*, actor: Actor, review_id: str, role: str) -> None:
+    """Assign a review to a role: any of its holders who are asked may claim it. Its present lease ends.
+
+    It is for the same people as ``review_reassign``, with the same refusals. Raises Refused invalid where no member who
+    is asked has the role.
+    """
+    item, seen = _assignable(actor, review_id)
+    name = clean_text(role)[0].strip()
+    if name not in list_receivers(actor, item)[1]:
+        message = (
+            f"no member who is asked about review {item.id} has the role {name[:60]!r}: it is for {who_is_asked(item)}"
+        )
+        raise Refused(message, code="invalid", field="to")
+    with transaction.atomic():
+        moved = {**_LET_GO, "role": name, "assigned_by": actor.name, "claimed_at": StoreNow()}
+        rows = ReviewAssignment.objects.filter(review=item.id, workspace_id=actor.workspace_id)
+        if seen is None:
+            first = {"lease": 1, "claimed_at": StoreNow(), "lease_until": StoreNow()}
+            columns = {"workspace_id": actor.workspace_id, "run_id": item.run_id, "role": name, **first}
+            row = ReviewAssignment(review=item.id, assigned_by=actor.name, **columns)
+            done = ReviewAssignment.objects.bulk_create([row], ignore_conflicts=True)
+        else:
+            done = rows.filter(lease=seen.lease).update(**moved)
+        if not done:
+            raise refuse_assigned(item.id, find_assignment(actor, item.id))
+        ReviewSnooze.objects.filter(review=item.id).delete()
+        _record_act(actor, Act.REVIEW_ASSIGNED_TO_ROLE, item.id, item.run_id, to=name)
+
+
+def _assignable(actor: Actor, review_id: str) -> tuple[ReviewView, AssignmentView | None]:
+    """Return a review that the actor may hand on, and its assignment. Raises Refused."""
+    item = _claimable(actor, review_id, asked=False)
+    seen = find_assignment(actor, item.id)
+    if not (may(actor, Right.OPERATE, item.fabric_name) or (seen is not None and seen.is_of(actor.name))):
+        message = f"you have not claimed review {item.id}: its holder, an owner or an operator can assign it"
+        raise Refused(message, code="forbidden", field="actor")
+    return item, seen
 
 
 def refuse_assigned(review_id: str, assignment: AssignmentView | None) -> Refused:

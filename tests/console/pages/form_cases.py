@@ -136,6 +136,17 @@ FORMS = {
         (422, 413),
         done=422,
     ),
+    "overview-failures": FormCase(
+        ("fabric", "cause", "until", "note"),
+        {"fabric": "none", "until": "1"},
+        404,
+        "look at the overview",
+        (404, 400, 413, 422),
+        done=404,
+    ),
+    "review-comment": FormCase(("text",), {"text": "Why 0.55?"}, 302, "", (302, 400, 413, 422)),
+    "review-snooze": FormCase(("until",), {"until": "2020-01-01"}, 422, "is past", (422, 400, 413), done=422),
+    "reviews-inbox-seen": FormCase(("at",), {"at": "1"}, 302, "", (302, 400, 413)),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
         ("within", "fabric", "tier", "item", "verb", "failure", "by", "who", "form"),

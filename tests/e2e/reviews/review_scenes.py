@@ -104,6 +104,18 @@ UNPLANNED = FABRIC.format(
     budget=1_000_000,
 ).replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:")
 """In high-stakes no person is asked about a plan that is none: its runs end, and leave a follow-up."""
+STOPS = """decision_table:
+  infinite_tool_loop: {high_stakes: {rungs: [{reaction: escalate}]}}
+  provider_failure: {high_stakes: {rungs: [{reaction: retry, times: 2}, {reaction: escalate}]}}
+  schema_grounding_fail: {high_stakes: {rungs: [{reaction: escalate}], deviation: for pictures}}
+"""
+"""A person is asked about each of these failures."""
+STOPPED = {
+    "looping": "{agents: {reader: {script: tool_loop}}}",
+    "misfit": "{agents: {reader: {script: off_schema}}}",
+    "down": "{agents: {reader: {fail: {cause: server_error, status: 503}}}}",
+}
+"""Fabrics whose reader fails, in different ways: the script's options."""
 HIGH_STAKES = "high_stakes"
 
 EMPTY = (
@@ -139,12 +151,19 @@ def filled(home: Installation, page: Page) -> dict[str, str]:
     )
     for source in (PAYING, STRICT, RULED, COSTLY, ORDERING, UNPLANNED):
         home.publish(source)
+    for name, options in STOPPED.items():
+        words = {"title": name.capitalize(), "description": "Its reader fails.", "options": options}
+        source = FABRIC.format(name=name, budget=1_000_000, **words)
+        home.publish(
+            source.replace("topology:", "tiers: {default: high_stakes, allowed: [high_stakes]}\ntopology:") + STOPS
+        )
     ids = {name: waiting(page, home, "paying") for name in ("call", "mine", "undone", "faster", "rejected")}
     ids |= {name: waiting(page, home, "contract-advice") for name in ("doubt", "overdue", "onward", "theirs")}
     ids["follow_up"] = followed_up(page, home)
     ids["strict"] = waiting(page, home, "settling", HIGH_STAKES)
     ids["cap"] = waiting(page, home, "dear", HIGH_STAKES)
     ids["ruled"] = waiting(page, home, "counting")
+    ids |= {name: waiting(page, home, name, HIGH_STAKES) for name in STOPPED}
     ids |= {name: waiting(page, home, "ordering") for name in ("rows", "rows-wrong")}
     now = time.time_ns() // 1_000
     home.stored("UPDATE fabric_review SET due_at = ? WHERE id = ?", now - 600_000_000, ids["overdue"])
@@ -297,6 +316,23 @@ def noted(page: Page) -> None:
     page.locator("#message").fill("Asked the supplier: the part comes on Monday.")
 
 
+def talked(page: Page) -> None:
+    """Two comments are on the page, a third one mentions an unknown member."""
+    for said in ("The score was 0.55 last week too.\nThe notes say 40 dollars.", "Ask the supplier first."):
+        page.locator("#comment-text").fill(said)
+        page.get_by_role("button", name="Comment", exact=True).click()
+        page.locator(".talk").get_by_text(said.splitlines()[0]).last.wait_for()
+    page.locator("#comment-text").fill("@bob may know.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    page.locator("#e-comment").wait_for()
+    page.locator("#talk").scroll_into_view_if_needed()
+
+
+def evident(page: Page) -> None:
+    """The parts of the evidence are open."""
+    page.locator("#evidence").evaluate("box => box.querySelectorAll('details').forEach((part) => (part.open = true))")
+
+
 def unsaid(page: Page) -> None:
     page.locator("#follow-up-fork").click()
     page.locator("#e-message").wait_for()
@@ -312,6 +348,17 @@ def together(page: Page) -> None:
     page.get_by_role("button", name="Decide the selected ones").click()
     page.locator("label:has(#v-reject)").click()
     page.locator("#message").fill("Not this month.")
+
+
+def failing(home: Installation, page: Page) -> None:
+    """Runs of one fabric have failed of one cause, and one of another."""
+    ended = time.time_ns() // 1_000 - 60_000_000
+    for fabric, cause in (("paying", "server_error"), ("ordering", "run_deadline")):
+        home.stored(
+            "UPDATE fabric_run SET state = 'failed', cause = ?, reason = '503 from script', ended_at = ? WHERE fabric_id IN (SELECT id FROM fabric_fabric WHERE name = ?)",
+            *(cause, ended, fabric),
+        )
+    page.reload()
 
 
 def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
@@ -337,10 +384,15 @@ def scenes(home: Installation, ids: Mapping[str, str]) -> tuple[Scene, ...]:
         Scene("review-rows", at["rows"], rowed),
         Scene("review-rows-wrong", at["rows-wrong"], rows_wrong, 422),
         Scene("review-strict", at["strict"], edited),
+        *(Scene(f"review-{name}", at[name], evident) for name in STOPPED),
+        Scene("review-talk", at["call"], talked, 422),
+        Scene("reviews-inbox", "/reviews/inbox"),
         Scene("review-instead", at["ruled"], replaced),
         Scene("review-instead-wrong", at["ruled"], misplaced, 422),
         Scene("review-cap", at["cap"], picked("approve")),
         Scene("review-rejected", at["rejected"]),
         Scene("review-conflict", at["faster"], partial(too_late, home, ids["faster"]), 409),
         Scene("review-taken-back", at["undone"], taken_back),
+        Scene("overview-failing", "/", partial(failing, home)),
+        Scene("overview-failures", "/overview/failures?fabric=paying&cause=server_error"),
     )

@@ -13,7 +13,7 @@ from fabric.core.reviews.consequences import SECOND_FIRST
 from fabric.core.reviews.requested_input import is_about
 from fabric.core.spec.policies.people import UNDO_S
 from fabric.core.values.taxonomy import Tier
-from fabric.selectors.reviews.evidence import ReviewEvidence
+from fabric.selectors.reviews.evidence.review_evidence import ReviewEvidence
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.reviews.subjects import FOLLOWS
 

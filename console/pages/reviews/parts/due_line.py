@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fabric.selectors.reviews.evidence import ReviewEvidence
+from fabric.selectors.reviews.evidence.review_evidence import ReviewEvidence
 from fabric.selectors.reviews.review_view import ReviewView
 
 FIRST, LAST = 1.0, 98.0

@@ -11,7 +11,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right, holders
 from fabric.core.values.words import words
 from fabric.selectors.errors import Refused
-from fabric.selectors.reviews.evidence import ReviewEvidence
+from fabric.selectors.reviews.evidence.review_evidence import ReviewEvidence
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.services.reviews.follow_ups import may_close
 from fabric.services.runs.forks import ForkOrigin, fork_origin

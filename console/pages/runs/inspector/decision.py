@@ -22,7 +22,7 @@ from fabric.core.values.words import words
 from fabric.program.name import program
 from fabric.selectors.runs.display import choose_label
 from fabric.selectors.runs.events.explanations import VERDICTS, Explained, class_words, decision_explained
-from fabric.selectors.runs.events.moments import list_leading
+from fabric.selectors.runs.events.leading import list_leading
 
 RungState = Literal["taken", "spent", "skipped", "ahead", "first", "before"]
 
@@ -121,9 +121,8 @@ def _led_to(seen: InspectedEvent) -> list[Section]:
     if not place:
         return []
     found = list_leading(seen.run.id, seen.record.row.seq, place, reads=seen.run.reads)
-    return (
-        [pairs("Before this decision", *(Pair(label, seq, "seq", said) for seq, label, said in found))] if found else []
-    )
+    rows = [Pair(one.label, one.seq, "seq", one.says) for one in found]
+    return [pairs("Before this decision", *rows)] if rows else []
 
 
 def _cell(seen: InspectedEvent) -> Section:

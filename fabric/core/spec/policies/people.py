@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fabric.core.schema.limits import Unit, declare_limit, declare_setting
+from fabric.core.schema.limits import Unit, declare_late_setting, declare_limit, declare_setting
 from fabric.core.schema.parts import Line, SpecGroup
 from fabric.core.values.taxonomy import Tier
 
@@ -60,6 +60,11 @@ class Humans(SpecGroup):
         ONWARD_TO,
         "Pass on to",
         "Roles and users who may answer as well once a review is passed on.",
+        source=_PAGE,
+    )
+    time_role: Line | None = declare_late_setting(
+        "Asked about time",
+        "Role or user who answers where a deadline has passed, in place of the role in the cell.",
         source=_PAGE,
     )
 

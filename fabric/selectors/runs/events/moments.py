@@ -27,9 +27,8 @@ from fabric.models import Attachment, Event
 from fabric.runtime.ports.calls import ModelRequest, ToolOffer
 from fabric.runtime.ports.journal import Document
 from fabric.runtime.prompts import model_request
-from fabric.selectors.contents import UNREAD, fact_shown, header_for, mask_content
+from fabric.selectors.contents import UNREAD, header_for, mask_content
 from fabric.selectors.errors import Refused
-from fabric.selectors.runs.display import choose_label, write_sentence
 from fabric.selectors.runs.events.windows import EventRow, event_row, step_agents
 from fabric.selectors.runs.lookup import run_get
 from fabric.selectors.stored_events import LAST_SEQ, read_events
@@ -167,38 +166,6 @@ def find_attempt_end(run_id: str, seq: int, command_id: str, attempt: int) -> tu
         if fact.command_id == command_id and fact.attempt == attempt:
             return number, kind, at
     return None
-
-
-LEADING = (
-    *("attempt_failed", "attempt_interrupted", "retry_scheduled", "node_retry_scheduled"),
-    *("model_answered", "tool_answered", "call_refused", "step_failed", "handed_off", "review_decided"),
-)
-"""Kinds of which the latest say how a failure came about."""
-LEADING_MAX = 8
-
-
-def list_leading(run_id: str, seq: int, place: str, *, reads: bool) -> list[tuple[int, str, str]]:
-    """Return ``(seq, label, sentence)`` of the events at a step or stage that led to a decision, in order.
-
-    ``place``: ``fan_out.0.e0.r0`` or ``fan_out``. The caller has checked that the reader may see the run.
-    """
-    rows, mark = Event.objects.filter(run_id=run_id), f'"{place}'.encode()
-    found: list[tuple[int, str, str]] = []
-    first = max(0, seq - 1 - SETTLED_WITHIN)
-    for number, kind, version, _, raw, *_ in read_events(
-        rows, after=first, upto=seq - 1, kinds=LEADING, newest=True, page=LEADING_MAX * 4
-    ):
-        if mark not in raw:
-            continue
-        try:
-            event = from_row(number, kind, version, header_for(raw, reads=reads))
-        except ValueError:
-            continue
-        fact = fact_shown(event)
-        found.append((number, choose_label(kind, fact), write_sentence(kind, fact)))
-        if len(found) == LEADING_MAX:
-            break
-    return list(reversed(found))
 
 
 class Erased(LookupError):

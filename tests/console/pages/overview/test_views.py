@@ -41,7 +41,7 @@ from simulator.drills.batches.batch import drill_claim, drill_end
 from simulator.drills.services.drills import drill_ask
 from tests.console.pages.runs.test_views import HOSTILE, queued
 from tests.fabric.services.world import ran
-from tests.people import member
+from tests.people import member, signed_in
 
 SCRIPT = {"HX-Request": "true"}
 
@@ -479,3 +479,11 @@ def test_the_shared_part_names_no_member(browser, small, worker):
     part = browser.get("/overview/live", headers=SCRIPT).content
     assert b"csrf" not in part
     assert b"owner" not in part
+
+
+def test_who_reads_no_contents_never_gets_the_rendering_of_who_does(browser, actor, small, worker):
+    ran(actor, small)
+    Run.objects.update(state="aborted", title="Pay the invoice of Ana")
+    vera = signed_in(member("vera", "viewer"))
+    assert "Pay the invoice of Ana" in text(browser.get("/overview/live", headers=SCRIPT))
+    assert "Pay the invoice of Ana" not in text(vera.get("/overview/live", headers=SCRIPT))

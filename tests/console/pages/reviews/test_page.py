@@ -62,6 +62,15 @@ def test_it_says_why_the_stage_stopped_gate_by_gate(browser, doubt):
     assert page.count("<small>not configured</small>") == 3
 
 
+def test_it_shows_the_evidence_and_where_all_of_it_stands(browser, doubt):
+    page = browser.get(f"/reviews/{doubt.id}").content.decode()
+    box = re.search(r'<section class="card" aria-labelledby="h-evidence".*?</section>', page, flags=re.DOTALL)
+    assert box
+    assert "0.55, needed 0.7" in box[0]
+    assert re.search(rf'href="/runs/{doubt.run_id}\?view=events&amp;event=\d+"', box[0])
+    assert "Contents are withheld" not in box[0]
+
+
 def test_it_says_what_follows_from_each_answer(browser, doubt):
     said = text_of(browser.get(f"/reviews/{doubt.id}"))
     assert "The run continues with this result." in said

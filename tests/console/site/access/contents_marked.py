@@ -8,7 +8,17 @@ from hashlib import sha256
 from typing import Any
 
 from fabric.core.values.fingerprint import ZERO_HASH, content_ref, encode, event_hash
-from fabric.models import Attachment, Event, FollowUpClosure, Inbox, MemoryEntry, Notification, Review, Run
+from fabric.models import (
+    Attachment,
+    Event,
+    FollowUpClosure,
+    Inbox,
+    MemoryEntry,
+    Notification,
+    Review,
+    ReviewComment,
+    Run,
+)
 from fabric.selectors.contents import CHOSEN, SENTENCES
 from simulator.drills.models.tables import Drill
 from tests.servers.unguarded import unguarded
@@ -142,6 +152,7 @@ def mark_all() -> None:
         data = json.loads(bytes(told.content))
         Notification.objects.filter(id=told.id).update(content=encode(data | {"reason": mark("told")}))
     FollowUpClosure.objects.update(note=mark("words"))
+    ReviewComment.objects.update(text=mark("words"))
     for drill in Drill.objects.exclude(body="{}"):
         Drill.objects.filter(id=drill.id).update(body=json.dumps(_drill_marked(json.loads(drill.body))))
 

@@ -7,6 +7,7 @@ from fabric.core.texts.notifications import (
     CAP_S,
     CHANGES,
     ENDS,
+    COMMENTED,
     EVENTS,
     MAILED,
     TRANSITIONS,
@@ -63,7 +64,7 @@ def test_only_what_waits_is_skipped_and_only_a_delivery_leads_away_from_there():
 def test_everything_that_is_told_has_an_event_that_there_is_or_is_of_a_change():
     of_changes = {told for told in CHANGES.values() if told is not None}
     of_events = [told for several in EVENTS.values() for told in several]
-    assert sorted([*of_events, *of_changes, *set(ENDS.values())]) == sorted(NotificationKind)
+    assert sorted([*of_events, *of_changes, *set(ENDS.values()), *COMMENTED]) == sorted(NotificationKind)
     assert set(ENDS) == TERMINAL
     assert set(EVENTS) <= set(KINDS)
     assert CALLING < MAILED < set(EVENTS)

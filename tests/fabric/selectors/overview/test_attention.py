@@ -8,6 +8,7 @@ from fabric.core.events.decisions import CapRaised
 from fabric.models import Run
 from fabric.selectors.models.breakers import list_breaker_views
 from fabric.selectors.overview import attention as module
+from fabric.selectors.overview import failures
 from fabric.selectors.overview.attention import AttentionKind, attention, review_queue
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.selectors.models.breaker_rows import STOPPED, change, guarded
@@ -105,11 +106,11 @@ def test_a_breaker_that_is_not_closed_is_named(actor):
 def test_what_is_not_named_is_counted(actor, small, monkeypatch):
     worker_row()
     for n in range(7):
-        run_row(actor, small, "aborted", asked=9, ended=n)
+        run_row(actor, small, "aborted", asked=9, ended=n, cause=f"cause-{n}")
     (group,) = attention(actor, NOW).groups
     assert (group.count, group.more, group.capped) == (7, 3, False)
     assert [item.at for item in group.items] == sorted((item.at for item in group.items), reverse=True)
-    monkeypatch.setattr(module, "COUNTED", 5)
+    monkeypatch.setattr(failures, "COUNTED", 5)
     (group,) = attention(actor, NOW).groups
     assert (group.count, group.capped) == (5, True)
 

@@ -17,6 +17,7 @@ from fabric.services.reviews.assignments import (
     HANDED_S,
     LEASE_S,
     Claimed,
+    review_assign_to_role,
     review_claim,
     review_claim_next,
     review_heartbeat,
@@ -256,3 +257,26 @@ class TestHandingOn:
         monkeypatch.setattr("fabric.services.reviews.assignments.find_assignment", lambda *given: seen)
         assert refused(review_reassign, actor=actor, review_id=item.id, to="ana").code == "conflict"
         assert find_assignment(actor, item.id).holder == "ana"
+
+
+class TestAssigningToARole:
+    def test_lets_its_holders_claim_and_ends_the_lease(self, actor, item, ana):
+        review_claim(actor=actor, review_id=item.id)
+        review_assign_to_role(actor=actor, review_id=item.id, role="owner")
+        found = find_assignment(actor, item.id)
+        assert (found.role, found.holder, found.assigned_by, found.live) == ("owner", "", "owner", False)
+        assert review_claim(actor=ana, review_id=item.id).assignment.holder == "ana"
+        (line,) = AuditLine.objects.filter(kind=Act.REVIEW_ASSIGNED_TO_ROLE)
+        assert (line.actor, b'"to":"owner"' in bytes(line.body)) == ("owner", True)
+
+    def test_ends_when_a_person_gets_it(self, actor, item, ana):
+        review_assign_to_role(actor=actor, review_id=item.id, role="owner")
+        review_reassign(actor=actor, review_id=item.id, to="ana")
+        assert find_assignment(actor, item.id).role == ""
+
+    def test_is_refused_for_a_role_that_no_member_has_who_is_asked(self, actor, item, ben):
+        for role in ("viewer", "finance", "", "no role"):
+            assert refused(review_assign_to_role, actor=actor, review_id=item.id, role=role).code == "invalid"
+
+    def test_is_for_the_holder_owners_and_operators(self, actor, item, ben):
+        assert refused(review_assign_to_role, actor=ben, review_id=item.id, role="owner").code == "forbidden"

@@ -65,6 +65,10 @@ def find_missing_role(spec: FabricSpec, held: frozenset[str]) -> Iterator[tuple[
             "reviewers",
             f"names {names}, but no member is or has that, so no review would be answered; name one of: {there}",
         )
+    late = spec.policy.humans.time_role
+    if late and late not in (REVIEWER, *held):
+        sentence = f"asks for {late!r}, but no member is or has that; give a member the role, or name one of: {there}"
+        yield "policy.humans.time_role", sentence
     for cell, n, rung in _list_asking_rungs(spec):
         own, path = cell.own, cell.path
         if rung.role not in (REVIEWER, *held):
@@ -102,6 +106,8 @@ def _list_cell_reviewers(
         if cell.failure is FailureType.UNSAFE_OUTPUT and _holds_back(spec):
             could, role = [name for name in could if let_pass.ROLE in people[name]], let_pass.ROLE
         yield cell.tier, f"{words(cell.failure)}{'' if role == REVIEWER else f' ({role})'}", could
+        if cell.failure is FailureType.COST_OVERRUN and (late := spec.policy.humans.time_role):
+            yield cell.tier, f"a passed deadline ({late})", _who_could(_ask_reviewers(spec, late), people)
 
 
 def _list_other_reviewers(

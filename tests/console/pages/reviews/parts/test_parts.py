@@ -24,7 +24,7 @@ from fabric.core.schema.payloads import Aggregate, Brief, Outcome, Plan
 from fabric.models import Attachment
 from fabric.runtime.quarantine.verdicts import VERBS as VERBS_OF_A_QUARANTINE
 from fabric.selectors.errors import Refused
-from fabric.selectors.reviews.evidence import PendingUndo, build_evidence, list_claims
+from fabric.selectors.reviews.evidence.review_evidence import PendingUndo, build_evidence, list_claims
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.reviews.queue import QueueFilter, Tab
 from tests.fabric.services.world import ran
@@ -259,6 +259,6 @@ def test_what_is_no_claim(doubt, change):
 
 def test_a_page_costs_few_statements(browser, doubt, django_assert_max_num_queries):
     browser.get(f"/reviews/{doubt.id}")
-    # The frame, the review with its answers, its run folded, the decision before it, its history, its hands, who was told, and the queue beside it.
-    with django_assert_max_num_queries(31):
+    # The frame, the review with its answers, its run folded, the decision and the events before it, its history, its hands, who was told, its comments and snooze, and the queue beside it.
+    with django_assert_max_num_queries(36):
         browser.get(f"/reviews/{doubt.id}")

@@ -234,3 +234,11 @@ def test_one_person_who_lets_calls_out_that_cannot_be_undone_is_a_warning():
     assert [one.path for one in found if one.sentence.startswith(single)] == ["policy.humans.four_eyes"]
     batch = text.replace("default: high_stakes", "default: batch").replace("allowed: [high_stakes]", "allowed: [batch]")
     assert not [one for one in publication_warnings(fabric_read(batch).spec) if one.sentence.startswith(single)]
+
+
+def test_the_role_for_passed_deadlines_must_be_there_too():
+    late = {**HIGH, "policy": {"budget": {"run_usd_micros": 1_000_000}, "humans": {"time_role": "operator"}}}
+    ((path, sentence),) = told({"finance", "safety"}, **late)
+    assert path == "policy.humans.time_role"
+    assert sentence.startswith("asks for 'operator', but no member is or has that")
+    assert told({"finance", "safety", "operator"}, **late) == []

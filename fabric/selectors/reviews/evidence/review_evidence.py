@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -22,6 +22,8 @@ from fabric.core.values.saga import find_by_key, undo_order
 from fabric.core.values.taxonomy import Cause
 from fabric.core.values.words import count, words
 from fabric.models import Attachment, Event
+from fabric.selectors.reviews.evidence.box import build_box
+from fabric.selectors.reviews.evidence.rows import Asked, EvidenceBox
 from fabric.selectors.reviews.review_view import ReviewView
 from fabric.selectors.runs.events.explanations import in_words
 from fabric.selectors.runs.events.moments import Moment, moment_at
@@ -80,6 +82,8 @@ class ReviewEvidence:
     gates: tuple[GateStep, ...] = ()
     undo: tuple[PendingUndo, ...] = ()
     """Compensations of a rejection that ends the run, in their order."""
+    box: EvidenceBox = field(default_factory=EvidenceBox)
+    """Events and numbers behind the review, by its mechanism."""
 
     @property
     def left_usd_micros(self) -> int:
@@ -102,6 +106,14 @@ def build_evidence(actor: Actor, item: ReviewView) -> ReviewEvidence:
     decided = _find_decision(item, seq) if item.reads else None
     trip = decided.cause if decided else None
     known: dict[str, Any] = {} if moment is None else _figures(moment, spec, item.stage)
+    asked = Asked(
+        item=item,
+        run=run,
+        spec=spec,
+        moment=moment,
+        seq=seq or run.last_seq + 1,
+        details=trip.evidence.details if trip else item.content.get("details", {}),
+    )
     return ReviewEvidence(
         run=run,
         spec=spec,
@@ -112,6 +124,7 @@ def build_evidence(actor: Actor, item: ReviewView) -> ReviewEvidence:
         trip=trip,
         numbers=in_words(trip) if trip else "",
         gates=tuple(_gates(decided)) if decided else (),
+        box=build_box(asked),
         **known,
     )
 

@@ -1,0 +1,1 @@
+"""Mirrors fabric/selectors/reviews/evidence."""
