@@ -10,7 +10,7 @@ from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, Sec
 from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
 from fabric.models.runs.journal import Event, Inbox, Snapshot
-from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
+from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run, RunLabel
 from fabric.models.spending import (
     BudgetWindow,
     GrantReservation,
@@ -69,6 +69,7 @@ __all__ = [
     "ReviewViewer",
     "Revision",
     "Run",
+    "RunLabel",
     "SecondFactor",
     "SharedBudget",
     "SharedGrant",

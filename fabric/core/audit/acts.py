@@ -55,8 +55,8 @@ class ActSentence:
     """True: no rule of retention removes it, since verifying or erasing needs it."""
 
 
-def _run(sentence: str, *, after: tuple[str, ...] = ()) -> ActSentence:
-    return ActSentence(sentence=sentence, about=SubjectKind.RUN, after=after)
+def _run(sentence: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> ActSentence:
+    return ActSentence(sentence=sentence, about=SubjectKind.RUN, before=before, after=after)
 
 
 ACTS: Mapping[Act, ActSentence] = {
@@ -142,6 +142,7 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.RESUME_SENT: _run("resumed a run"),
     Act.MESSAGE_SENT: _run("spoke in a run's conversation"),
     Act.CONTEXT_SENT: _run("changed a run's context"),
+    Act.RUN_LABELLED: _run("changed a run's labels", before=("before",), after=("after",)),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),

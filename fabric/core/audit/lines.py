@@ -95,6 +95,8 @@ class Act(StrEnum):
     """A person sent a message into a run's conversation."""
     CONTEXT_SENT = "context_sent"
     """An outsider changed context variables of a run's conversation."""
+    RUN_LABELLED = "run_labelled"
+    """A person set or removed labels of a run."""
     RUN_ERASED = "run_erased"
     """The contents of an ended run were erased, as its workspace's retention says."""
     RUN_EXPORTED = "run_exported"

@@ -143,7 +143,8 @@ def run_fork(
     start_key: str = "",
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
-    """Start a run that goes on from event ``seq`` of another, under its revision, tier, queue, priority and session.
+    """Start a run that goes on from event ``seq`` of another, under its revision, tier, queue, priority, session
+    and labels.
 
     It keeps what the origin had settled there (``forks.find_fork_point``); money, clocks and counts begin anew. A
     repeated ``start_key`` with an equal request returns the first fork. Raises Refused: forbidden, not_found, invalid,
@@ -178,6 +179,7 @@ def run_fork(
         requested_by=actor.name,
         caused_by=actor.behind,
         documents=store.documents(view.id),
+        labels=tuple(view.labels.items()),
         origin_run_id=view.id,
         origin_seq=seq,
     )

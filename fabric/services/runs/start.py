@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from fabric.core.schema.payloads import Request
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest
+from fabric.core.values.labels import join_labels
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.models import Inbox, Priority, Run, new_id
@@ -28,6 +29,7 @@ from fabric.selectors.reach import match_visible
 from fabric.services.acts import audit_entry
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
+from fabric.services.runs.labels import clean_labels
 
 TEXT_BYTES_MAX = 64 * 1024
 KEY_CHARS_MAX = 200
@@ -38,6 +40,7 @@ Class = Literal["critical", "high", "normal", "low"]
 PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", Tier.HIGH_STAKES: "critical"}
 """Default class of a run, by tier (docs/specification/protections.md)."""
 
+NO_LABELS: Mapping[str, str] = {}
 _queue = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -67,6 +70,7 @@ def run_start(
     session_key: str = "",
     start_key: str = "",
     queue: str = "default",
+    labels: Mapping[str, str] = NO_LABELS,
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
     """Pin the published revision, draw the seed, fix the deadline, insert the run and wake a host.
@@ -79,8 +83,18 @@ def run_start(
     request, kept = read_request(text), _documents(documents)
     session, start = build_key("session_key", session_key), build_key("start_key", start_key)
     _queue_checked(queue)
+    labelled = clean_labels(labels)
     texts = (part for one in kept for part in (one.name, one.text))
-    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *texts)
+    asked = digest(
+        fabric,
+        request,
+        str(tier or ""),
+        priority or "",
+        session,
+        queue,
+        *texts,
+        *([join_labels(labelled)] if labelled else ()),
+    )
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
     view = fabric_get(actor, fabric)
@@ -101,6 +115,7 @@ def run_start(
         requested_by=actor.name,
         caused_by=actor.behind,
         documents=kept,
+        labels=tuple(labelled.items()),
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
     return insert_run(store, nudge, new, actor)
