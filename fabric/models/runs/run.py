@@ -98,7 +98,7 @@ class Run(models.Model):
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()
-    # For orders by them. They change at the end alone, so that a flush may write cost and tokens, and stay in place (HOT).
+    # For orders by them. They change at the end alone: a flush may write cost and tokens, and stay in place (HOT).
     took_us = models.GeneratedField(
         expression=F("ended_at") - F("created_at"), output_field=models.BigIntegerField(null=True), db_persist=True
     )

@@ -143,8 +143,7 @@ def run_fork(
     start_key: str = "",
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
-    """Start a run that goes on from event ``seq`` of another, under its revision, tier, queue, priority, session
-    and labels.
+    """Start a run that goes on from event ``seq`` of another, under its revision, settings and labels.
 
     It keeps what the origin had settled there (``forks.find_fork_point``); money, clocks and counts begin anew. A
     repeated ``start_key`` with an equal request returns the first fork. Raises Refused: forbidden, not_found, invalid,

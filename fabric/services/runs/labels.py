@@ -1,4 +1,4 @@
-"""Labels of runs: checked at the start, and set or removed later by people who may start runs of the fabric."""
+"""Checks labels of runs at the start, and sets or removes them later. That is for people who may start such runs."""
 
 from __future__ import annotations
 

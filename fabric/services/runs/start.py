@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -75,26 +75,16 @@ def run_start(
 ) -> StartedRun:
     """Pin the published revision, draw the seed, fix the deadline, insert the run and wake a host.
 
-    A repeated ``start_key`` with an equal request returns the first run. Raises Refused: forbidden, not_found,
-    invalid, too_large, conflict (the key was used for another request), unavailable. ``now``: microseconds since the
-    epoch.
+    A repeated ``start_key`` with an equal request returns the first run. Raises Refused: forbidden, not_found, invalid,
+    too_large, conflict (the key was another request's), unavailable. ``now``: microseconds since the epoch.
     """
     right_wanted(actor.place_at(fabric), Right.RUN, "start runs")
     request, kept = read_request(text), _documents(documents)
     session, start = build_key("session_key", session_key), build_key("start_key", start_key)
     _queue_checked(queue)
-    labelled = clean_labels(labels)
-    texts = (part for one in kept for part in (one.name, one.text))
-    asked = digest(
-        fabric,
-        request,
-        str(tier or ""),
-        priority or "",
-        session,
-        queue,
-        *texts,
-        *([join_labels(labelled)] if labelled else ()),
-    )
+    checked = clean_labels(labels)
+    beside = (*_list_texts(kept), *_digested(checked))
+    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *beside)
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
     view = fabric_get(actor, fabric)
@@ -112,13 +102,20 @@ def run_start(
         seed=secrets.randbits(63),
         trace_id=f"{secrets.randbits(128) or 1:032x}",
         title=find_title(request),
-        requested_by=actor.name,
-        caused_by=actor.behind,
         documents=kept,
-        labels=tuple(labelled.items()),
+        labels=tuple(checked.items()),
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
     return insert_run(store, nudge, new, actor)
+
+
+def _list_texts(documents: Sequence[Document]) -> Iterator[str]:
+    return (part for one in documents for part in (one.name, one.text))
+
+
+def _digested(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return labels as a part of a request's digest. A request without labels has the digest it always had."""
+    return (join_labels(labels),) if labels else ()
 
 
 def _queue_checked(queue: str) -> None:
@@ -145,7 +142,13 @@ def _first_input(
         requested_by=actor.name,
         caused_by=actor.behind,
     )
-    first = {"input_id": body.input_id, "input_body": INBOX.dump_json(body), "format": INBOX.format_of(body)}
+    first = {
+        "requested_by": actor.name,
+        "caused_by": actor.behind,
+        "input_id": body.input_id,
+        "input_body": INBOX.dump_json(body),
+        "format": INBOX.format_of(body),
+    }
     return {"deadline_at": deadline_at, **first}
 
 

@@ -38,6 +38,8 @@ class Field:
     """Compared value, in words."""
     example: str
     choices: tuple[str, ...] = ()
+    sign: str = ":"
+    """Sign after the word: a value follows a colon, a label's key a dot."""
     many: bool = False
     """True if a run may have several of them: the field may stand twice."""
     indexed: bool = False
@@ -133,6 +135,7 @@ FIELDS: Mapping[str, Field] = {
         kind=Kind.LABEL,
         means="a label; without = any label with that key",
         example="label.team=ops",
+        sign=".",
         many=True,
         indexed=True,
     ),
@@ -195,6 +198,12 @@ class Problem:
     end: int
     instead: str = ""
     """The whole line as it was probably meant; empty where there is no guess."""
+
+    @property
+    def sentence(self) -> str:
+        """The place and the mistake in one sentence, for a reader who does not see the line marked."""
+        meant = f"; did you mean {self.instead!r}?" if self.instead else ""
+        return f"character {self.start + 1}, {self.wrong[:40]!r}: {self.message.rstrip('.')}{meant}"
 
     @property
     def line_before(self) -> str:

@@ -164,8 +164,8 @@ class News:
 
 
 def _rows(runs: QuerySet[Run]) -> QuerySet[Run, tuple[Any, ...]]:
-    """The runs as ``RunRow`` takes them, each with the number of its children, which their index answers, and
-    its labels as text.
+    """The runs as ``RunRow`` takes them, each with the number of its children and its labels as text. Indexes answer
+    both.
     """
     below = Run.objects.filter(parent_run_id=OuterRef("id")).order_by().values("parent_run_id")
     counted = Subquery(below.annotate(n=Count("id")).values("n"))

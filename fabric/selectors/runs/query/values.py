@@ -285,7 +285,7 @@ def _clock_bounds(date: date_type, minute: str, second: str | None, zone: tzinfo
 
 
 def _at(date: date_type, clock: time, zone: tzinfo) -> int:
-    """Return the microseconds of an hour of a day; of one that a change of the clocks leaves out, those after it."""
+    """Return the microseconds of an hour of a day. An hour that a change of the clocks skips is the one after it."""
     if date.year > FAR_YEAR:
         raise ValueError(date)
     return max(0, (datetime.combine(date, clock, zone).astimezone(UTC) - _EPOCH) // timedelta(microseconds=1))
