@@ -10,6 +10,7 @@ import pytest
 
 from fabric.models import AuditLine, Run, RunLabel
 from tests.console.api.client import Program
+from tests.console.streams import read_stream
 from tests.fabric.services.world import ran
 from tests.people import member, token_of
 
@@ -66,8 +67,8 @@ def test_runs_are_exported_in_both_forms(program, actor, small):
     answer = program.get(f"{RUNS}/export", q="state:completed")
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/x-ndjson")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="runs.ndjson"'
-    assert [json.loads(line)["id"] for line in answer.getvalue().splitlines()] == ids
-    table = program.get(f"{RUNS}/export", format="csv", sort="started").getvalue().decode()
+    assert [json.loads(line)["id"] for line in read_stream(answer).splitlines()] == ids
+    table = read_stream(program.get(f"{RUNS}/export", format="csv", sort="started"))
     assert [row["id"] for row in csv.DictReader(io.StringIO(table, newline=""))] == ids[::-1]
 
 
@@ -77,7 +78,7 @@ def test_runs_are_exported_in_both_forms(program, actor, small):
         ({"q": "label.Team=x"}, "q", "the label key 'Team' is not taken"),
         ({"q": "stat:failed"}, "q", "there is no field 'stat': did you mean state?"),
         ({"sort": "title"}, "sort", "'title' is no order of runs"),
-        ({"zone": "Mars"}, "zone", "there is no time zone 'Mars'; write a name such as Europe/Berlin, or UTC"),
+        ({"zone": "Mars"}, "zone", "here is no time zone 'Mars'; write a name such as Europe/Berlin, or UTC"),
         ({"format": "xml"}, "format", "csv"),
         ({"limit": "5"}, "limit", "there is no such parameter"),
     ],

@@ -14,6 +14,7 @@ from fabric.composition import engine as wiring
 from fabric.models import AuditLine, Run, RunLabel
 from fabric.selectors.runs.lookup import run_get
 from fabric.services.runs.start import run_start
+from tests.console.streams import read_stream
 from tests.fabric.services.world import HeardNudge
 from tests.people import member, signed_in
 
@@ -140,7 +141,7 @@ def test_the_list_is_exported_as_it_is_filtered(browser, run_id):
         assert f'href="{address}"' in page
         answer = browser.get(address)
         assert answer.headers["Content-Disposition"] == f'attachment; filename="runs.{form}"'
-        assert [row["id"] for row in read(answer.getvalue().decode())] == [run_id]
+        assert [row["id"] for row in read(read_stream(answer))] == [run_id]
 
 
 def read_table(text):
