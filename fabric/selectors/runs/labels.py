@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Aggregate, OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models import Aggregate, Exists, OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce, Concat
 
 from fabric.models import RunLabel
@@ -28,6 +28,12 @@ def find_labels() -> Coalesce:
     rows = RunLabel.objects.filter(run_id=owner).order_by().values("run_id")
     joined = rows.annotate(held=_JoinedLines(Concat("key", Value("="), "value", output_field=TextField())))
     return Coalesce(Subquery(joined.values("held")), Value(""), output_field=TextField())
+
+
+def match_labelled(key: str, value: str | None) -> Exists:
+    """Return the condition that a run has a label, or that its root has it. ``value`` None: a label with the key."""
+    rows = RunLabel.objects.filter(run_id=Coalesce(OuterRef("root_run_id"), OuterRef("id")), key=key)
+    return Exists(rows if value is None else rows.filter(value=value))
 
 
 def find_labelled(workspace_id: str, key: str, value: str | None) -> QuerySet[RunLabel, Any]:

@@ -45,13 +45,13 @@ PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 LABELS = (
     """
     INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
-    SELECT id, workspace_id, 'team', CASE WHEN seed % 2 = 0 THEN 'ops' ELSE 'finance' END FROM fabric_run
-    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed % 5 > 0 ON CONFLICT DO NOTHING
+    SELECT id, workspace_id, 'team', CASE WHEN seed %% 2 = 0 THEN 'ops' ELSE 'finance' END FROM fabric_run
+    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed %% 5 > 0 ON CONFLICT DO NOTHING
     """,
     """
     INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
     SELECT id, workspace_id, 'ticket', 'T ' || (seed / 100) FROM fabric_run
-    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed % 5 = 1 ON CONFLICT DO NOTHING
+    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed %% 5 = 1 ON CONFLICT DO NOTHING
     """,
 )
 """Labels of the made-up runs: two teams with many runs each, and tickets with few."""

@@ -51,7 +51,7 @@ from fabric.selectors.runs.query.list_pages import (
 )
 from fabric.selectors.runs.query.orders import NEWEST, Order, keep_order, read_order
 from fabric.selectors.runs.query.run_lines import RUNS_MAX, RunLines
-from fabric.selectors.runs.query.values import Bounds
+from fabric.selectors.runs.query.values import Bounds, Kind
 from simulator.drills.runs.names import PART_WORDS
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.runs import PAGE, DrillRuns, drills_with_runs
@@ -169,6 +169,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
         "refresh": order_address(query, order),
         "zone": str(zone),
+        "dated": any(FIELDS[term.field].kind is Kind.INSTANT for term in query.terms),
         "exports": [(form, _export_address(query, order, form)) for form in FORMS],
         "export_max": RUNS_MAX,
     }

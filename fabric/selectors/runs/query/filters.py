@@ -17,7 +17,7 @@ from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
 from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
 from fabric.runtime.ports.batch_parts import names_text
-from fabric.selectors.runs.labels import find_labelled
+from fabric.selectors.runs.labels import find_labelled, match_labelled
 from fabric.selectors.runs.lookup import WAITS
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
 from fabric.selectors.runs.query.values import Bounds, LabelAsked, Value
@@ -44,8 +44,9 @@ def condition(query: Query, fabrics: Ids, workspace_id: str) -> Q:
         whole &= ASKED_FOR
     for term in query.terms:
         asked = BUILD[term.field](term.value, fabrics, workspace_id)
-        if below and isinstance(term.value, LabelAsked):
-            asked |= Q(root_run_id__in=find_labelled(workspace_id, term.value.key, term.value.value))
+        if isinstance(term.value, LabelAsked) and (below or term.negated):
+            # PostgreSQL turns no NOT IN around; and a child run has its root's labels.
+            asked = Q(match_labelled(term.value.key, term.value.value))
         # A negated term keeps no word of an index: those are conditions of their own.
         whole &= ~asked if term.negated else asked & _index_words(term)
         whole &= _imply_bound(term)
