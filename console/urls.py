@@ -39,6 +39,7 @@ from console.pages.reviews import views as reviews
 from console.pages.runs import compare as run_compare
 from console.pages.runs import control as run_control
 from console.pages.runs import events as run_events
+from console.pages.runs import labels as run_labels
 from console.pages.runs import messages as run_say
 from console.pages.runs import start
 from console.pages.runs import stops as run_stops
@@ -91,6 +92,7 @@ urlpatterns = [
     path("models/<slug:model_id>/test", models.test, name="model-test"),
     path("runs", runs_list.runs, name="runs"),
     path("runs/news", runs_list.news, name="runs-news"),
+    path("runs/export", runs_list.export, name="runs-export"),
     path("runs/<uuid:run_id>", runs.run, name="run"),
     *(
         path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")
@@ -98,6 +100,7 @@ urlpatterns = [
     ),
     path("runs/<uuid:run_id>/say", run_say.say, name="run-say"),
     path("runs/<uuid:run_id>/context", run_say.write, name="run-context"),
+    path("runs/<uuid:run_id>/labels", run_labels.label, name="run-labels"),
     path("runs/<uuid:run_id>/scenario", scenario_edit.capture, name="run-scenario"),
     path("runs/<uuid:run_id>/export", run_events.export_bundle, name="run-export"),
     path("runs/<uuid:run_id>/fork/<int:seq>", run_control.fork, name="run-fork"),

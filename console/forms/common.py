@@ -12,6 +12,7 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
+from console.forms.labels import LabelsField
 from console.forms.values.form import MARK, TypedForm
 from console.site.sentences import sentence
 from fabric.adapters.documents.attachments import BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, TOTAL_BYTES_MAX, read_all
@@ -66,6 +67,7 @@ class StartForm(forms.Form):
     tier = forms.CharField(max_length=32, required=False)
     priority = forms.CharField(max_length=32, required=False)
     session_key = forms.CharField(strip=True, required=False)
+    labels = LabelsField(required=False)
     start_key = forms.CharField(max_length=64, required=False)
 
     def __init__(self, fabrics: Sequence[FabricView], *args: Any, **kwargs: Any) -> None:

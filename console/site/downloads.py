@@ -42,9 +42,14 @@ def memories_response(actor: Actor, fabric: str, memory: str = "") -> FileRespon
     return FileResponse(file, as_attachment=True, filename=name, content_type=NDJSON)
 
 
-def list_response(lines: ListLines) -> StreamingHttpResponse:
-    """Stream a list a page at a time. The server asks for the next page when the last one was sent."""
-    return lines_response(lines.next_page, FORMS[lines.form], f"{lines.name}.{lines.form}")
+def list_response(lines: ListLines, *, first: bytes = b"") -> StreamingHttpResponse:
+    """Stream a list a page at a time. The server asks for the next page when the last one was sent. ``first``: the page
+    that was read before.
+    """
+    begun = [first] if first else []
+    return lines_response(
+        lambda: begun.pop() if begun else lines.next_page(), FORMS[lines.form], f"{lines.name}.{lines.form}"
+    )
 
 
 def lines_response(next_page: Callable[[], bytes], content_type: str, filename: str) -> StreamingHttpResponse:

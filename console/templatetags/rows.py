@@ -7,6 +7,8 @@ from typing import Protocol
 from django import template
 from django.utils.safestring import SafeString
 
+from fabric.selectors.runs.query.grammar import LABEL, quote_term
+
 register = template.Library()
 
 
@@ -15,6 +17,12 @@ class RenderedRow(Protocol):
 
     def as_row(self, run_id: str, query: str = "") -> SafeString:
         """Return the row's HTML."""
+
+
+@register.filter
+def label_term(key: str, value: str) -> str:
+    """Return the term of the query line that finds runs with a label."""
+    return quote_term(LABEL, f"{key}={value}")
 
 
 @register.simple_tag

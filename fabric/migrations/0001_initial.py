@@ -321,6 +321,7 @@ class Migration(migrations.Migration):
                 ('fired', models.TextField(blank=True, db_default='', default='')),
                 ('took_us', models.GeneratedField(db_persist=True, expression=django.db.models.expressions.CombinedExpression(models.F('ended_at'), '-', models.F('created_at')), output_field=models.BigIntegerField(null=True))),
                 ('final_cost_usd_micros', models.GeneratedField(db_persist=True, expression=models.Case(models.When(ended_at__isnull=False, then=models.F('cost_usd_micros'))), output_field=models.BigIntegerField(null=True))),
+                ('final_tokens', models.GeneratedField(db_persist=True, expression=models.Case(models.When(ended_at__isnull=False, then=models.F('tokens'))), output_field=models.BigIntegerField(null=True))),
                 ('started_at', models.BigIntegerField(blank=True, null=True)),
                 ('ended_at', models.BigIntegerField(blank=True, null=True)),
                 ('deadline_at', models.BigIntegerField()),
@@ -813,6 +814,20 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='RunLabel',
+            fields=[
+                ('pk', models.CompositePrimaryKey('run_id', 'key', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('key', fabric.models.fields.identities.KeyField()),
+                ('value', fabric.models.fields.identities.KeyField()),
+                ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='labels', to='fabric.run')),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_run_label',
+                'indexes': [models.Index(fields=['workspace', 'key', 'value', 'run'], name='run_label_value')],
+            },
+        ),
+        migrations.CreateModel(
             name='ApiToken',
             fields=[
                 ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
@@ -956,6 +971,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('final_cost_usd_micros'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('final_cost_usd_micros__isnull', False)), name='run_cost'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(models.F('workspace'), models.OrderBy(models.F('final_tokens'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('final_tokens__isnull', False)), name='run_tokens'),
         ),
         migrations.AddIndex(
             model_name='run',

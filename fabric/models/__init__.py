@@ -12,7 +12,7 @@ from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, Sec
 from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
 from fabric.models.runs.journal import Event, Inbox, Snapshot
-from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
+from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run, RunLabel
 from fabric.models.runs.stops import StartStop, StoppedRun
 from fabric.models.spending import (
     BudgetWindow,
@@ -76,6 +76,7 @@ __all__ = [
     "ReviewViewer",
     "Revision",
     "Run",
+    "RunLabel",
     "SecondFactor",
     "SharedBudget",
     "SharedGrant",

@@ -29,6 +29,8 @@ class ListLines:
     """Name of the file."""
     called: ClassVar[str]
     """Noun for the rows in a sentence."""
+    cut = ""
+    """Why rows are missing at the end, in one sentence; empty: none are. A CSV has it in its last line."""
     columns: ClassVar[tuple[str, ...]]
     """Columns of a CSV, in their order."""
 
@@ -46,7 +48,7 @@ class ListLines:
         rows, self._more = self.rows()
         head = self._head() if self._first else ""
         self._first, self.count = False, self.count + len(rows)
-        end = "" if self._more or self.form == "csv" else "".join(_json(one) for one in (self.end(),) if one)
+        end = "" if self._more else self._end()
         return (head + "".join(self._line(one) for one in rows) + end).encode()
 
     def pages(self) -> Iterator[bytes]:
@@ -68,6 +70,11 @@ class ListLines:
 
     def _head(self) -> str:
         return line(self.columns) if self.form == "csv" else "".join(_json(one) for one in self.marks())
+
+    def _end(self) -> str:
+        if self.form == "csv":
+            return line([self.cut]) if self.cut else ""
+        return "".join(_json(one) for one in (self.end(),) if one)
 
     def _line(self, row: Mapping[str, JSON]) -> str:
         return line([_cell(row[name]) for name in self.columns]) if self.form == "csv" else _json(row)

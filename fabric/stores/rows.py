@@ -202,8 +202,10 @@ def check_batches(batches: Sequence[Batch]) -> None:
         roots = {child.root_run_id for child in batch.children}
         if len(roots) != 1 or None in roots or any(child.parent_run_id != batch.run_id for child in batch.children):
             raise ValueError(f"a child of run {batch.run_id} has another parent, or another root than the others")
-        if any(child.documents or child.start_key for child in batch.children):
-            raise ValueError(f"a child of run {batch.run_id} has documents or a start key: it is shown its root's")
+        if any(child.documents or child.labels or child.start_key for child in batch.children):
+            raise ValueError(
+                f"a child of run {batch.run_id} has documents, labels or a start key: it is shown its root's"
+            )
 
 
 def count_fitting(sizes: Iterable[int]) -> int:

@@ -45,7 +45,16 @@ export function span(seconds) {
   return parts.slice(first, first + 2).filter(([number]) => number).map(([number, unit]) => `${number} ${unit}`).join(" ");
 }
 
+// The server reads days and hours of a query in the zone that this cookie names.
+function tellZone() {
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  if (!timeZone) return;
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `zone=${encodeURIComponent(timeZone)}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+}
+
 export function startClock() {
+  tellZone();
   localise();
   document.addEventListener("htmx:after:swap", () => localise());
   setInterval(distances, 1000);

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -22,14 +23,17 @@ from fabric.adapters.documents.attachments import BYTES_MAX, FILE_BYTES_MAX, FIL
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
+from fabric.core.values.labels import LABELS_MAX
 from fabric.core.values.taxonomy import Tier
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.runs.lookup import WaitsFor, runs_list
 from fabric.selectors.runs.query.grammar import CHARS_MAX, parse
 from fabric.selectors.runs.query.grammar import Problem as Mistake
+from fabric.selectors.runs.query.grammar import Query as Line
 from fabric.selectors.runs.query.list_pages import fabric_ids, list_views
 from fabric.selectors.runs.query.orders import COLUMNS, read_order
+from fabric.selectors.runs.query.values import ZONE_CHARS_MAX, read_zone
 from fabric.services.runs.control import (
     MESSAGE_CHARS_MAX,
     run_cancel,
@@ -96,6 +100,11 @@ class RunIn(RequestShape):
         default="",
         max_length=KEY_CHARS_MAX,
         description="Runs with the same key belong together; empty: a run is its own.",
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict,
+        description=f"Labels by which runs are found, at most {LABELS_MAX}; every reader of the run sees them.",
+        examples=[{"team": "ops"}],
     )
 
 
@@ -216,6 +225,7 @@ def start_run(
         tier=body.tier,
         priority=body.priority,
         session_key=body.session_key,
+        labels=body.labels,
         start_key=idempotency_key,
     )
     response["Location"] = reverse("api-run", args=[started.run_id])
@@ -236,6 +246,14 @@ Sort = Annotated[
         max_length=20,
         description=f"Order: {', '.join(COLUMNS)}; a minus begins with the largest. All but started list ended runs alone.",
         example="-cost",
+    ),
+]
+Zone = Annotated[
+    str | None,
+    Query(
+        max_length=ZONE_CHARS_MAX,
+        description="Time zone of days and hours in q; without it UTC.",
+        example="Europe/Berlin",
     ),
 ]
 RunCursor = Annotated[
@@ -264,6 +282,7 @@ def list_runs(
     ] = None,
     q: QueryLine = None,
     sort: Sort = None,
+    zone: Zone = None,
     limit: Limit = 50,
     cursor: RunCursor = None,
 ) -> RunsOut:
@@ -271,7 +290,7 @@ def list_runs(
     actor, below = find_actor(request), None if parent is None else str(parent)
     if q is not None or sort is not None:
         _refuse_beside(state=state, waits_for=waits_for, fabric=fabric, tier=tier, parent=parent)
-        return _query_runs(actor, q or "", sort or "", limit, cursor)
+        return _query_runs(actor, q or "", sort or "", zone, limit, cursor)
     if below is not None:
         actor = drilled.actor_on(actor, "api-runs", below)
     asked: dict[str, Any] = {"state": state, "waits_for": waits_for, "fabric": fabric, "tier": tier, "parent": below}
@@ -292,18 +311,37 @@ def _refuse_beside(**given: Any) -> None:
             raise Problem(422, message, [FieldError(name, message)])
 
 
-def _query_runs(actor: Actor, text: str, sort: str, limit: int, cursor: str | None) -> RunsOut:
+def _query_runs(actor: Actor, text: str, sort: str, zone: str | None, limit: int, cursor: str | None) -> RunsOut:
     """Return a page of the runs that a query finds. Raises Problem with the place of what cannot be read."""
     fabrics = fabric_ids(actor)
-    query = parse(text, now=time.time_ns() // 1_000, fabrics=tuple(fabrics))
+    query = read_query(text, tuple(fabrics), zone)
+    with query_times_out():
+        found, following = list_views(actor, query, fabrics, order=read_order(sort, query), limit=limit, cursor=cursor)
+    return RunsOut(runs=[RunOut(**run_columns(view)) for view in found], next_cursor=following)
+
+
+def read_query(text: str, fabrics: tuple[str, ...], zone: str | None) -> Line:
+    """Return a query whose days and hours are those of a zone; None: of UTC. Raises Problem with the place of what
+    cannot be read.
+    """
+    found = read_zone(zone or "UTC")
+    if found is None:
+        message = f"there is no time zone {zone!r}; write a name such as Europe/Berlin, or UTC"
+        raise Problem(422, message, [FieldError("zone", message)])
+    query = parse(text, now=time.time_ns() // 1_000, fabrics=fabrics, zone=found)
     if isinstance(query, Mistake):
         error = FieldError("q", query.message, query.start, query.end)
         raise Problem(422, f"at character {query.start + 1} of q: {query.message}", [error])
+    return query
+
+
+@contextmanager
+def query_times_out() -> Iterator[None]:
+    """Turn TookTooLong into a Problem of status 503."""
     try:
-        found, following = list_views(actor, query, fabrics, order=read_order(sort, query), limit=limit, cursor=cursor)
+        yield
     except TookTooLong as refusal:
         raise Problem(503, f"{refusal}; add started:-1d to the query") from None
-    return RunsOut(runs=[RunOut(**run_columns(view)) for view in found], next_cursor=following)
 
 
 @router.get("/runs/{uuid:run_id}", response=RunDetailOut, url_name="api-run", operation_id="getRun")

@@ -54,6 +54,9 @@ class RunOut(ResponseShape):
     tier: Tier = Field(description="The tier it was started in.")
     priority: PriorityName = Field(description="How urgently it is taken up.")
     session_key: str = Field(description="Session key of the run; empty: none.")
+    labels: dict[str, str] = Field(
+        description="Its labels by key; a child run has its root's.", examples=[{"team": "ops"}]
+    )
     reason: str = Field(description="Why it ended or what it waits for, where there is something to say.")
     waits_for: WaitsFor | None = Field(
         description="The only thing that the run waits for: a review, or a provider that is away. Null: neither."
@@ -192,6 +195,7 @@ def run_columns(view: RunView) -> dict[str, Any]:
         "revision": view.revision_number,
         "replans": view.epoch,
         "fired": list(view.fired),
+        "labels": dict(view.labels),
         "created_at": instant(view.created_at),
         "started_at": instant(view.started_at),
         "ended_at": instant(view.ended_at),

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
 from console.forms.common import StartForm, new_start_key
+from console.forms.labels import list_label_rows
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
 from console.site.sentences import sentence
@@ -74,6 +75,7 @@ def _start_run(actor: Actor, asked: dict[str, Any]) -> str:
         tier=asked["tier"] or None,
         priority=asked["priority"] or None,
         session_key=asked["session_key"],
+        labels=asked["labels"],
         start_key=asked["start_key"],
     )
     return started.run_id
@@ -123,7 +125,7 @@ def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView], u
     return StartForm(fabrics, initial=initial)
 
 
-def _copy_request(actor: Actor, run_id: str) -> dict[str, str]:
+def _copy_request(actor: Actor, run_id: str) -> dict[str, Any]:
     """Return the request of an earlier run, as the form's fields."""
     run = run_get(actor, run_id)
     return {
@@ -132,6 +134,7 @@ def _copy_request(actor: Actor, run_id: str) -> dict[str, str]:
         "tier": run.tier,
         "priority": run.priority,
         "session_key": run.session_key,
+        "labels": run.labels,
         "documents_of": run.id if run.documents and run.reads and not run.erased else "",
         "like": run.id,
     }
@@ -163,6 +166,7 @@ def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str 
         "settings_open": any(form[name].value() or form[name].errors for name in SETTINGS),
         "tiers": _tiers(offers),
         "priorities": PRIORITIES.items(),
+        "label_rows": list_label_rows(form),
         "carried": carried,
         "carried_of": carried_of,
         "carries": bool(form["documents_of"].value()),
@@ -206,7 +210,7 @@ TIERS: Mapping[Tier, tuple[str, str]] = {
 }
 """Each tier's name and what it is for."""
 
-SETTINGS = ("tier", "priority", "session_key")
+SETTINGS = ("tier", "priority", "session_key", "labels")
 """Fields of the folded settings."""
 
 PRIORITIES: Mapping[str, str] = {

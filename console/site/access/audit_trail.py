@@ -151,6 +151,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.RESUME_SENT,)), "run-resume api-run-resume"),
     (ByService((Act.MESSAGE_SENT,)), "run-say api-run-say"),
     (ByService((Act.CONTEXT_SENT,)), "run-context api-run-context"),
+    (ByService((Act.RUN_LABELLED,)), "run-labels api-run-labels"),
     (ByService((Act.RUN_EXPORTED,)), "run-export api-run-export"),
     (
         ByService((Act.CONTENT_REVEALED,)),

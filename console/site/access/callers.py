@@ -68,6 +68,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-run-resume", "POST"): Scope.START,
     ("api-run-say", "POST"): Scope.START,
     ("api-run-context", "POST"): Scope.START,
+    ("api-run-labels", "POST"): Scope.START,
+    ("api-runs-export", "GET"): Scope.READ,
     ("api-run-fork", "POST"): Scope.START,
     ("api-run-events", "GET"): Scope.READ,
     ("api-run-explain", "GET"): Scope.READ,

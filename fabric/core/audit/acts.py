@@ -55,8 +55,8 @@ class ActSentence:
     """True: no rule of retention removes it, since verifying or erasing needs it."""
 
 
-def _run(sentence: str, *, after: tuple[str, ...] = ()) -> ActSentence:
-    return ActSentence(sentence=sentence, about=SubjectKind.RUN, after=after)
+def _run(sentence: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> ActSentence:
+    return ActSentence(sentence=sentence, about=SubjectKind.RUN, before=before, after=after)
 
 
 ACTS: Mapping[Act, ActSentence] = {
@@ -152,6 +152,7 @@ ACTS: Mapping[Act, ActSentence] = {
     ),
     Act.NEW_RUNS_ALLOWED: ActSentence(sentence="allowed new runs again", about=SubjectKind.WORKSPACE, after=("resume",)),
     Act.STOP_EXPIRED: ActSentence(sentence="ended a stop of new runs at its given end", about=SubjectKind.WORKSPACE),
+    Act.RUN_LABELLED: _run("changed a run's labels", before=("before",), after=("after",)),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),

@@ -111,6 +111,8 @@ class Act(StrEnum):
     """A person lifted a stop of new runs; the line tells if the runs that it paused are resumed."""
     STOP_EXPIRED = "stop_expired"
     """A stop of new runs reached its given end."""
+    RUN_LABELLED = "run_labelled"
+    """A person set or removed labels of a run."""
     RUN_ERASED = "run_erased"
     """The contents of an ended run were erased, as its workspace's retention says."""
     RUN_EXPORTED = "run_exported"

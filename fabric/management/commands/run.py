@@ -13,13 +13,16 @@ from django.core.management.base import CommandParser
 from fabric.adapters.documents.attachments import FILE_BYTES_MAX, FILES_MAX, AttachmentRefused, list_documents
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
+from fabric.core.values.labels import LABELS_MAX, gather_labels, split_label
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from fabric.management.base import DETACHED, OK, FabricCommand, read_bytes, read_text
+from fabric.management.machine_zone import choose_zone
 from fabric.management.nouns import add_verbs
 from fabric.management.output.reviews import review_lines
 from fabric.management.output.run_list import (
     RunsAsked,
+    find_run_lines,
     find_runs,
     has_more,
     list_lines,
@@ -32,6 +35,7 @@ from fabric.management.run_follower import Following, silent
 from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import excerpt, find_origin
 from fabric.runtime.ports.journal import Document
+from fabric.selectors.list_file import FORMS
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.runs.lookup import run_get
 from fabric.selectors.whole_ids import whole_run_id
@@ -39,6 +43,7 @@ from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.runs.control import run_cancel, run_context, run_pause, run_resume, run_say, run_terminate
 from fabric.services.runs.forks import REQUEST, ForkEdit, run_fork
+from fabric.services.runs.labels import refuse_bad_label, run_label
 from fabric.services.runs.start import TEXT_BYTES_MAX, run_start
 
 PATH_CHARS_MAX = 4_096
@@ -57,35 +62,17 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the verbs."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="VERB")
-        start = actions.add_parser("start", help="start a run and follow it")
-        start.add_argument("fabric", metavar="FABRIC", help="name of a published fabric")
-        _add_input(start, "the request")
-        start.add_argument(
-            "-a",
-            "--attach",
-            action="append",
-            default=[],
-            type=Path,
-            metavar="FILE",
-            help=f"a PDF, DOCX, XLSX, CSV or text file; up to {FILES_MAX} times",
-        )
-        start.add_argument("--tier", metavar="TIER", help=f"one of {', '.join(Tier)} (default: the fabric's)")
-        listing = actions.add_parser("list", help="runs, the newest first")
-        listing.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs: state:failed started:-4h")
-        listing.add_argument(
-            "--sort", default="", metavar="ORDER", help="such as -started, or started; a minus: falling"
-        )
-        listing.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"at most so many ({LIMIT})")
-        listing.add_argument("--after", default="", metavar="CURSOR", help="continue after the previous page")
-        listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
+        start, listing = _add_start(actions), _add_list(actions)
         show = actions.add_parser("show", help="what is known of a run, and its open reviews")
+        label = actions.add_parser("label", help="set and remove labels of a run")
         follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
         controls = [_add_control(actions, verb, says) for verb, (_, says) in VERBS.items()]
-        for one in (show, follow, *controls):
+        for one in (show, label, follow, *controls):
             one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it")
+        label.add_argument("labels", nargs="+", metavar="LABEL", help="KEY=VALUE sets one, KEY- removes one")
         for one in (start, follow, *controls):
             one.add_argument("--wait", action="store_true", help="stay while the run waits for a person")
-        for one in (start, listing, show, follow, *controls):
+        for one in (start, listing, show, label, follow, *controls):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
         add_verbs(
             actions,
@@ -111,6 +98,8 @@ class Command(FabricCommand):
             raise Refused(message, code="invalid", field="input")
         text = self._read_input(options["input"])
         documents = _read_attachments(options["attach"])
+        with refuse_bad_label():
+            labels = gather_labels(map(split_label, options["label"]))
         started = run_start(
             store=wiring.store(),
             nudge=wiring.nudge(),
@@ -120,13 +109,20 @@ class Command(FabricCommand):
             text=text,
             documents=documents,
             tier=options["tier"],
+            labels=labels,
         )
         if not options["json"]:
             self.tell(*(_describe_reading(one) for one in documents))
         return self._follow_run(actor, started.run_id, options)
 
     def _list(self, actor: Actor, options: dict[str, Any]) -> int:
-        asked = RunsAsked(" ".join(options["query"]), options["sort"], options["limit"], options["after"])
+        zone = choose_zone(options["zone"])
+        asked = RunsAsked(" ".join(options["query"]), options["sort"], options["limit"], options["after"], zone)
+        if options["format"]:
+            return self._export(actor, asked, options)
+        if options["out"]:
+            message = f"--out needs the kind of file; write --format {' or --format '.join(FORMS)}"
+            raise Refused(message, code="invalid", field="out")
         page = find_runs(actor, asked)
         more = page.last if page.rows and has_more(page) else ""
         if options["json"]:
@@ -142,6 +138,28 @@ class Command(FabricCommand):
             self.tell("no run matches")
         if more:
             self.tell(f"there are more: --after {more}")
+        return OK
+
+    def _export(self, actor: Actor, asked: RunsAsked, options: dict[str, Any]) -> int:
+        lines = find_run_lines(actor, asked, options["format"])
+        self.write_list(lambda: lines, options["out"], field="out")
+        if lines.cut:
+            self.tell(f"The list is cut: {lines.cut}.")
+        return OK
+
+    def _label(self, actor: Actor, options: dict[str, Any]) -> int:
+        given = [(one, one.endswith("-") and "=" not in one) for one in options["labels"]]
+        with refuse_bad_label():
+            wanted = gather_labels(split_label(one) for one, removes in given if not removes)
+        removed = [one[:-1] for one, removes in given if removes]
+        labels = run_label(actor=actor, run_id=options["run"], set=wanted, delete=removed)
+        if options["json"]:
+            self.put({"run_id": options["run"], "labels": labels})
+            return OK
+        for key, value in labels.items():
+            self.stdout.write(f"{key}={value}")
+        if not labels:
+            self.tell("the run has no label")
         return OK
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -287,6 +305,43 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "fork": (_fork, "start a run that continues from one of its events"),
 }
 """Actions on a run, each with its line of help; each returns the id of the run that goes on."""
+
+
+def _add_start(actions: Any) -> CommandParser:
+    start: CommandParser = actions.add_parser("start", help="start a run and follow it")
+    start.add_argument("fabric", metavar="FABRIC", help="name of a published fabric")
+    _add_input(start, "the request")
+    start.add_argument(
+        "-a",
+        "--attach",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help=f"a PDF, DOCX, XLSX, CSV or text file; up to {FILES_MAX} times",
+    )
+    start.add_argument("--tier", metavar="TIER", help=f"one of {', '.join(Tier)} (default: the fabric's)")
+    start.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"a label, such as team=ops; up to {LABELS_MAX} times",
+    )
+    return start
+
+
+def _add_list(actions: Any) -> CommandParser:
+    listing: CommandParser = actions.add_parser("list", help="runs, the newest first")
+    listing.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs: state:failed started:-4h")
+    listing.add_argument("--sort", default="", metavar="ORDER", help="such as -started, or started; a minus: falling")
+    listing.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"at most so many ({LIMIT})")
+    listing.add_argument("--after", default="", metavar="CURSOR", help="continue after the previous page")
+    listing.add_argument("--zone", default="", metavar="ZONE", help="time zone of days and hours (the machine's)")
+    listing.add_argument("--format", choices=sorted(FORMS), help="write all that match as a file of this kind")
+    listing.add_argument("--out", type=Path, metavar="FILE", help="the file of --format (standard output)")
+    listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
+    return listing
 
 
 def _add_control(actions: Any, verb: str, says: str) -> CommandParser:

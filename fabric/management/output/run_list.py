@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Any
 
 from django.conf import settings
@@ -20,12 +21,13 @@ from fabric.selectors.runs.lookup import RunView, write_advice
 from fabric.selectors.runs.query.grammar import Problem, Query, parse
 from fabric.selectors.runs.query.list_pages import PAGE_MAX, Page, RunRow, fabric_ids, runs_page
 from fabric.selectors.runs.query.orders import read_order
+from fabric.selectors.runs.query.run_lines import RunLines
 from fabric.selectors.visible_text import visible_line
 from fabric.selectors.whole_ids import short_id
 
 FIELDS = (
     *("id", "fabric_name", "revision_number", "tier", "state", "stage", "title", "reason", "created_by"),
-    *("created_at", "ended_at", "cost_usd_micros", "tokens", "recovered", "truncated"),
+    *("created_at", "ended_at", "cost_usd_micros", "tokens", "recovered", "truncated", "labels"),
 )
 """Fields of a run in a list as JSON. Instants are microseconds since the epoch."""
 STATE_WIDTH = 11
@@ -39,11 +41,13 @@ class RunsAsked:
     sort: str
     limit: int
     after: str
+    zone: tzinfo = UTC
+    """Time zone of days and hours in the query."""
 
 
 def find_runs(actor: Actor, asked: RunsAsked) -> Page:
     """Return the matching runs. Raises Refused for a line that is not understood, or that takes too long."""
-    query, limit = _read(actor, asked.line), max(1, min(asked.limit, PAGE_MAX))
+    query, limit = _read(actor, asked), max(1, min(asked.limit, PAGE_MAX))
     order = read_order(asked.sort, query)
     side = "before" if order.falling else "after"
     cursor = {side: asked.after} if asked.after else {}
@@ -58,14 +62,18 @@ def has_more(page: Page) -> bool:
     return page.older if page.order.falling else page.newer
 
 
-def _read(actor: Actor, line: str) -> Query:
+def find_run_lines(actor: Actor, asked: RunsAsked, form: str) -> RunLines:
+    """Return all matching runs as lines of a file. Raises Refused for a line that is not understood."""
+    query = _read(actor, asked)
+    return RunLines(actor, query, fabric_ids(actor), read_order(asked.sort, query), form=form)
+
+
+def _read(actor: Actor, asked: RunsAsked) -> Query:
     names = tuple(one.name for one in fabrics_list(actor))
-    asked = parse(line, now=time.time_ns() // 1_000, fabrics=names)
-    if isinstance(asked, Problem):
-        meant = f"; did you mean {asked.instead!r}?" if asked.instead else ""
-        message = f"character {asked.start + 1}, {asked.wrong[:40]!r}: {asked.message.rstrip('.')}{meant}"
-        raise Refused(message, code="invalid", field="query")
-    return asked
+    query = parse(asked.line, now=time.time_ns() // 1_000, fabrics=names, zone=asked.zone)
+    if isinstance(query, Problem):
+        raise Refused(query.sentence, code="invalid", field="query")
+    return query
 
 
 def list_lines(page: Page, *, terminal: bool) -> Iterator[str]:
@@ -80,7 +88,7 @@ def list_lines(page: Page, *, terminal: bool) -> Iterator[str]:
 
 def row_json(row: RunRow) -> dict[str, JSON]:
     """Return a run of a list as JSON."""
-    return {name: getattr(row, name) for name in FIELDS}
+    return {name: getattr(row, name) for name in FIELDS} | {"labels": dict(row.labels)}
 
 
 def page_address(run_id: str) -> str:
@@ -99,6 +107,7 @@ def show_lines(run: RunView, *, terminal: bool) -> Iterator[str]:
         "started": f"{instant_exact(run.created_at)} by {run.created_by}",
         "ended": "" if run.ended_at is None else instant_exact(run.ended_at),
         "stage": words(run.stage),
+        "labels": visible_line(", ".join(f"{key}={value}" for key, value in run.labels.items())),
         "cost": f"{dollars(run.cost_usd_micros)}, {run.tokens:,} tokens, {run.last_seq} events",
         "parent": run.parent_run_id or "",
         "page": page_address(run.id),

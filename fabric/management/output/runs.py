@@ -39,6 +39,7 @@ def summary(actor: Actor, run: RunView) -> dict[str, JSON]:
         "state": run.state.value,
         "outcome": run_outcome(actor, run.id),
         "reason": run.reason,
+        "labels": dict(run.labels),
         "advice": write_advice(run),
         "cost_usd_micros": run.cost_usd_micros,
         "tokens": run.tokens,

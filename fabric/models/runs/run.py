@@ -98,12 +98,17 @@ class Run(models.Model):
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()
-    # For orders by them. They change at the end alone, so that a flush may write the cost and stay in place (HOT).
+    # For orders by them. They change at the end alone: a flush may write cost and tokens, and stay in place (HOT).
     took_us = models.GeneratedField(
         expression=F("ended_at") - F("created_at"), output_field=models.BigIntegerField(null=True), db_persist=True
     )
     final_cost_usd_micros = models.GeneratedField(
         expression=Case(When(ended_at__isnull=False, then=F("cost_usd_micros"))),
+        output_field=models.BigIntegerField(null=True),
+        db_persist=True,
+    )
+    final_tokens = models.GeneratedField(
+        expression=Case(When(ended_at__isnull=False, then=F("tokens"))),
         output_field=models.BigIntegerField(null=True),
         db_persist=True,
     )
@@ -152,6 +157,7 @@ class Run(models.Model):
                     ("ended_at", "run_ended"),
                     ("took_us", "run_took"),
                     ("final_cost_usd_micros", "run_cost"),
+                    ("final_tokens", "run_tokens"),
                 )
             ),
             # The list of runs in its own order, each a part of them, with the columns that are counted by.
@@ -219,6 +225,25 @@ class Attachment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RunLabel(models.Model):
+    """A label of a run and of all its child runs; rows belong to the run that a caller requested."""
+
+    pk = models.CompositePrimaryKey("run_id", "key")
+    run = models.ForeignKey(Run, models.DO_NOTHING, related_name="labels", db_constraint=False, db_index=False)
+    key = KeyField()
+    workspace = models.ForeignKey(Workspace, models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False)
+    value = KeyField()
+
+    class Meta:
+        """Table, and the index that the query line uses."""
+
+        db_table = "fabric_run_label"
+        indexes = (Index(fields=["workspace", "key", "value", "run"], name="run_label_value"),)
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}"
 
 
 class Incarnation(models.Model):

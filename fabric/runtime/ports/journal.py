@@ -69,6 +69,8 @@ class NewRun:
     caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
     documents: tuple[Document, ...] = ()
     """Documents of the run; a child has none of its own and reads its root's."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Keys and values; a child has none of its own and shows its root's."""
     format: int = 1
     """Format of the run and its first input: see ``JournalStore.claim``."""
     parent_run_id: str | None = None

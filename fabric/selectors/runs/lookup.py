@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.schema.payloads import Outcome, typed_model
 from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
+from fabric.core.values.labels import read_labels
 from fabric.core.values.taxonomy import CLASSIFY, Cause, Tier
 from fabric.core.values.tracing import parties
 from fabric.core.values.units import JSON
@@ -33,6 +34,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import write_sentence
+from fabric.selectors.runs.labels import find_labels
 from fabric.selectors.stored_events import StoredEvent, read_events
 
 WaitsFor = Literal["person", "provider"]
@@ -103,7 +105,9 @@ VIEW_COLUMNS = (
         "revision__number",
     ),
 )
-"""Columns that ``make_view`` takes."""
+"""Columns that ``make_view`` takes, beside ``LABELS``."""
+LABELS = "labels_text"
+"""Name of the column of ``find_labels`` beside those of a run's row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +152,8 @@ class RunView(Waiting):
     """Row of the decision table that it met last; "": none."""
     fired: tuple[str, ...] = ()
     """Short names of the protections that fired (``core.state.trouble``)."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Values by key; a child run has its root's."""
     cap_usd_micros: int | None = None
     """Amount that its parent reserved for it."""
     documents: tuple[str, ...] = ()
@@ -219,7 +225,9 @@ def runs_list(
         rows = rows.filter(LIVE, WAITS[waits_for])
     if before is not None:
         rows = rows.filter(build_cursor_condition(before, "-created_at", field="before"))
-    page = rows.order_by("-created_at", "id").values(*VIEW_COLUMNS)[: max(1, min(limit, LIMIT_MAX))]
+    page = rows.order_by("-created_at", "id").values(*VIEW_COLUMNS, **{LABELS: find_labels()})[
+        : max(1, min(limit, LIMIT_MAX))
+    ]
     return [make_view(actor, row) for row in page]
 
 
@@ -235,7 +243,7 @@ def find_last_fabric(actor: Actor) -> str:
 
 def run_get(actor: Actor, run_id: str) -> RunView:
     """One run with the names of its documents. Refused not_found."""
-    row = _one(actor, run_id).values(*VIEW_COLUMNS).first()
+    row = _one(actor, run_id).values(*VIEW_COLUMNS, **{LABELS: find_labels()}).first()
     if row is None:
         raise _refuse_missing(run_id)
     names = Attachment.objects.filter(run_id=run_id, workspace_id=actor.workspace_id).order_by("position")
@@ -355,7 +363,7 @@ def make_view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()
     reads = may_read(actor, row["fabric__name"])
     own |= {"reason": line_for(row["reason"], reads=reads), "title": title_for(row["title"], reads=reads)}
     own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
-    own |= {"fired": list_names(row["fired"])}
+    own |= {"fired": list_names(row["fired"]), "labels": read_labels(row[LABELS])}
     return RunView(
         **own,
         fabric_name=row["fabric__name"],

@@ -143,10 +143,10 @@ def run_fork(
     start_key: str = "",
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
-    """Start a run that goes on from event ``seq`` of another, under its revision, tier, queue, priority and session.
+    """Start a run that goes on from event ``seq`` of another, under its revision, settings and labels.
 
     It keeps what the origin had settled there (``forks.find_fork_point``); money, clocks and counts begin anew. A
-    repeated ``start_key`` with an equal request returns the first fork. Raises Refused: forbidden, not_found, invalid,
+    repeated ``start_key`` with an equal request returns the first one. Raises Refused: forbidden, not_found, invalid,
     too_large, conflict, unavailable.
     """
     right_wanted(actor, Right.RUN, "fork runs")
@@ -156,8 +156,7 @@ def run_fork(
         return earlier
     origin = fork_origin(store=store, actor=actor, run_id=run_id, seq=seq)
     view = origin.run
-    spec = revision_spec(view.revision_id)
-    deadline_at = now() + round(spec.policy.deadlines_of(view.tier).run_s * US)
+    deadline_at = now() + round(revision_spec(view.revision_id).policy.deadlines_of(view.tier).run_s * US)
     given = _input(origin, edit, start_id(asked), deadline_at, actor)
     new = NewRun(
         run_id=new_id(),
@@ -178,6 +177,7 @@ def run_fork(
         requested_by=actor.name,
         caused_by=actor.behind,
         documents=store.documents(view.id),
+        labels=tuple(view.labels.items()),
         origin_run_id=view.id,
         origin_seq=seq,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from fabric.core.schema.payloads import Request
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest
+from fabric.core.values.labels import join_labels
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.models import Inbox, Priority, Run, new_id
@@ -29,6 +30,7 @@ from fabric.selectors.runs.stops import find_stop
 from fabric.services.acts import audit_entry
 from fabric.services.errors import Refused, store_answers
 from fabric.services.rights import right_wanted
+from fabric.services.runs.labels import clean_labels
 from fabric.stores.errors import StartStopped
 
 TEXT_BYTES_MAX = 64 * 1024
@@ -42,6 +44,7 @@ Class = Literal["critical", "high", "normal", "low"]
 PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", Tier.HIGH_STAKES: "critical"}
 """Default class of a run, by tier (docs/specification/protections.md)."""
 
+NO_LABELS: Mapping[str, str] = {}
 _queue = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -71,20 +74,21 @@ def run_start(
     session_key: str = "",
     start_key: str = "",
     queue: str = "default",
+    labels: Mapping[str, str] = NO_LABELS,
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
     """Pin the published revision, draw the seed, fix the deadline, insert the run and wake a host.
 
-    A repeated ``start_key`` with an equal request returns the first run. Raises Refused: forbidden, not_found,
-    invalid, too_large, conflict (the key was used for another request), unavailable. ``now``: microseconds since the
-    epoch.
+    A repeated ``start_key`` with an equal request returns the first run. Raises Refused: forbidden, not_found, invalid,
+    too_large, conflict (the key was another request's), unavailable. ``now``: microseconds since the epoch.
     """
     right_wanted(actor.place_at(fabric), Right.RUN, "start runs")
     request, kept = read_request(text), _documents(documents)
     session, start = build_key("session_key", session_key), build_key("start_key", start_key)
     _queue_checked(queue)
-    texts = (part for one in kept for part in (one.name, one.text))
-    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *texts)
+    checked = clean_labels(labels)
+    beside = (*_list_texts(kept), *_digested(checked))
+    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *beside)
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
     view = fabric_get(actor, fabric)
@@ -102,12 +106,20 @@ def run_start(
         seed=secrets.randbits(63),
         trace_id=f"{secrets.randbits(128) or 1:032x}",
         title=find_title(request),
-        requested_by=actor.name,
-        caused_by=actor.behind,
         documents=kept,
+        labels=tuple(checked.items()),
         **_first_input(actor, asked, request, kept, now() + round(spec.policy.deadlines_of(picked).run_s * US)),
     )
     return insert_run(store, nudge, new, actor, view.name)
+
+
+def _list_texts(documents: Sequence[Document]) -> Iterator[str]:
+    return (part for one in documents for part in (one.name, one.text))
+
+
+def _digested(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return labels as a part of a request's digest. A request without labels has the digest it always had."""
+    return (join_labels(labels),) if labels else ()
 
 
 def _queue_checked(queue: str) -> None:
@@ -134,7 +146,13 @@ def _first_input(
         requested_by=actor.name,
         caused_by=actor.behind,
     )
-    first = {"input_id": body.input_id, "input_body": INBOX.dump_json(body), "format": INBOX.format_of(body)}
+    first = {
+        "requested_by": actor.name,
+        "caused_by": actor.behind,
+        "input_id": body.input_id,
+        "input_body": INBOX.dump_json(body),
+        "format": INBOX.format_of(body),
+    }
     return {"deadline_at": deadline_at, **first}
 
 

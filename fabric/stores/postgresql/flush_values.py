@@ -28,6 +28,8 @@ def creation(run: NewRun) -> dict[str, Any]:
         "names": texts([document.name for document in run.documents]),
         "texts": texts([document.text for document in run.documents]),
         "origins": texts([document.origin for document in run.documents]),
+        "label_keys": texts([key for key, _ in run.labels]),
+        "label_values": texts([value for _, value in run.labels]),
     }
 
 

@@ -135,8 +135,10 @@ class SqliteStore(Counters):
                     for n, one in enumerate(run.documents, start=1)
                 ],
             )
+            db.executemany(statements.LABEL, [(run.run_id, run.workspace_id, *label) for label in run.labels])
         written = len(run.input_body) + sum(len(document.text) for document in run.documents)
-        self.count(commits=1, statements=3 + (audit is not None) + len(run.documents), written=written)
+        statements_run = 3 + (audit is not None) + len(run.documents) + len(run.labels)
+        self.count(commits=1, statements=statements_run, written=written)
         return run.run_id, True
 
     def put_input(

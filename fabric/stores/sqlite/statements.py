@@ -40,6 +40,7 @@ SELECT * FROM (
 """
 """The run that has the start key, or the id; after it a row of NULL while a stop of new runs stands."""
 ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
+LABEL = "INSERT INTO fabric_run_label (run_id, workspace_id, key, value) VALUES (?, ?, ?, ?)"
 PUT_INPUT = f"""
 INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, consumed_seq, wakes, format)
 SELECT id, workspace_id, :input_id, :body, :now, :now + :delay, CASE WHEN state IN {TERMINAL_SQL} THEN last_seq END, :wakes, :format

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from fabric.core.audit.lines import Act
-from fabric.models import Attachment, Event, Fabric, Family, Inbox, Review, Revision, Run, Snapshot, Workspace
+from fabric.models import Attachment, Event, Fabric, Family, Inbox, Review, Revision, Run, RunLabel, Snapshot, Workspace
 from fabric.models.runs.run import ENDED
 from fabric.selectors.audit.holds import runs_held
 from fabric.selectors.stored_events import count_events
@@ -72,7 +72,7 @@ def drill_runs_erase(one: Drill) -> bool:
             return False
         if runs_held(ids):
             return False
-        for rows in (Event, Inbox, Snapshot, Review, Attachment):
+        for rows in (Event, Inbox, Snapshot, Review, Attachment, RunLabel):
             rows.objects.filter(run_id__in=ids).delete()
         Family.objects.filter(root_run_id__in=ids).delete()
         for run in Run.objects.filter(id__in=ids).order_by("id"):

@@ -42,6 +42,19 @@ TROUBLES = (
 """Cause, row of the decision table and what fired, of runs that did not complete and of some that did."""
 PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 """Id of the run that spawned all the child runs; it has no row itself."""
+LABELS = (
+    """
+    INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
+    SELECT id, workspace_id, 'team', CASE WHEN seed %% 2 = 0 THEN 'ops' ELSE 'finance' END FROM fabric_run
+    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed %% 5 > 0 ON CONFLICT DO NOTHING
+    """,
+    """
+    INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
+    SELECT id, workspace_id, 'ticket', 'T ' || (seed / 100) FROM fabric_run
+    WHERE workspace_id = %s AND parent_run_id IS NULL AND seed %% 5 = 1 ON CONFLICT DO NOTHING
+    """,
+)
+"""Labels of the made-up runs: two teams with many runs each, and tickets with few."""
 LIVE_AT = 40
 """So many of the newest runs have not ended."""
 
@@ -63,17 +76,25 @@ def generate(workspace_id: str, fabrics: list[tuple[str, str]], count: int, *, n
     """Insert ``count`` runs that were asked for before ``now``, microseconds; and let the database count what it has.
     ``live``: how many of the newest have not ended.
     """
+    _insert_runs(workspace_id, fabrics, count, now, live)
+    with connection.cursor() as cursor:
+        for statement in LABELS:
+            cursor.execute(statement, [workspace_id])
+        if connection.vendor == "postgresql":
+            cursor.execute("VACUUM ANALYZE fabric_run")
+            cursor.execute("VACUUM ANALYZE fabric_run_label")
+
+
+def _insert_runs(workspace_id: str, fabrics: list[tuple[str, str]], count: int, now: int, live: int) -> None:
     fields = [field for field in Run._meta.concrete_fields if not field.generated]
     columns = ", ".join(f'"{field.column}"' for field in fields)
     names = [field.attname for field in fields]
     rows = ([row[name] for name in names] for row in _rows(workspace_id, fabrics, count, now, live))
     connection.ensure_connection()
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            with cursor.copy(f"COPY fabric_run ({columns}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
-            cursor.execute("VACUUM ANALYZE fabric_run")
+        with connection.cursor() as cursor, cursor.copy(f"COPY fabric_run ({columns}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
         return
     marks = ", ".join("?" * len(names))
     raw: sqlite3.Connection = connection.connection

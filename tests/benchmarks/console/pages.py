@@ -35,6 +35,11 @@ INDEXED = (
     ("one session", "session:close-7"),
     ("ended long ago", "ended:<-20d"),
     ("the beginning of an id", "id:019a3c5e"),
+    ("one label, common", "label.team=ops"),
+    ("one label, rare", 'label.ticket="T 7"'),
+    ("one label, of none", "label.team=none"),
+    ("one label's key", "label.ticket"),
+    ("without a label, failed", "-label.team=ops state:failed"),
     ("one run's children", f"parent:{many_runs.PARENT}"),
 )
 """Views that an index answers: name and query."""
@@ -46,6 +51,7 @@ SORTED = (
     ("the dearest", "", "-cost"),
     ("failed, by cost", "state:failed,aborted", "-cost"),
     ("the longest", "", "-took"),
+    ("the most tokens", "", "-tokens"),
 )
 """Views in an order that an index has: name, query and order."""
 SCANNED = (

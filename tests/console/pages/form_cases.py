@@ -80,6 +80,13 @@ FORMS = {
         "has no conversation",
         done=409,  # Where it is taken: tests/console/pages/runs/test_context.py.
     ),
+    "run-labels": FormCase(
+        ("label_key", "label_value"),
+        {"label_key": "team", "label_value": "ops"},
+        302,
+        "",
+        (302, 422),
+    ),
     "audit-export": FormCase(
         ("form", "within", "actor", "act", "about", "subject", "outcome", "address"),
         {"form": "csv"},

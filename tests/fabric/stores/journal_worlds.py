@@ -128,6 +128,9 @@ class MemoryWorld:
         places = (run, run.columns, run.new)
         return tuple(next(getattr(place, name) for place in places if hasattr(place, name)) for name in names)
 
+    def labels(self, run_id: str) -> tuple[tuple[str, str], ...]:
+        return self.store.tables.runs[run_id].new.labels
+
     def family(self, root: str) -> tuple[int, ...] | None:
         found = self.store.tables.families.get(root)
         return (found.alive, found.spawned, found.caps.alive, found.caps.spawned) if found else None
@@ -194,6 +197,9 @@ class SqlWorld:
     def row(self, run_id: str, *names: str) -> tuple[Any, ...]:
         (found,) = self.ask(f"SELECT {', '.join(names)} FROM fabric_run WHERE id = '{run_id}'")
         return found
+
+    def labels(self, run_id: str) -> tuple[tuple[str, str], ...]:
+        return tuple(self.ask(f"SELECT key, value FROM fabric_run_label WHERE run_id = '{run_id}' ORDER BY key"))
 
     def family(self, root: str) -> tuple[int, ...] | None:
         columns = "alive, spawned, cap_alive, cap_spawned"

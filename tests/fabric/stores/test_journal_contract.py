@@ -36,10 +36,11 @@ def owned(world, *, name="host-1", runs=1, **changed):
 # -- create ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_created_with_its_first_input_and_its_documents(world):
+def test_a_run_is_created_with_its_first_input_its_documents_and_its_labels(world):
     origin = origin_from("PDF", b"file", "Grüße, 世界", ("no text on page 4",)).as_json()
     documents = (Document("b.md", "second"), Document("a.md", "Grüße, 世界", origin))
-    run = new_run(tier=Tier.HIGH_STAKES, seed=2**62, documents=documents)
+    labels = (("site", "Grüße, 世界"), ("team", "ops"))
+    run = new_run(tier=Tier.HIGH_STAKES, seed=2**62, documents=documents, labels=labels)
     assert world.store.create(run) == (run.run_id, True)
     world.store.register("host-1", lease_s=LEASE_S)
     (claimed,) = world.store.claim("host-1", limit=5, queues=["default"])
@@ -54,6 +55,7 @@ def test_a_run_is_created_with_its_first_input_and_its_documents(world):
         (run.run_id, "start", run.input_body)
     ]
     assert world.store.documents(run.run_id) == documents
+    assert world.labels(run.run_id) == labels
     assert world.state(run.run_id) == ("queued", 0)
 
 

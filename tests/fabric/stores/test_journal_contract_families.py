@@ -102,8 +102,9 @@ def test_a_batch_that_is_refused_spawns_and_sends_nothing(world):
         ({"caps": None}, "without the caps"),
         ({"parent_run_id": "somebody"}, "another parent"),
         ({"root_run_id": None}, "another root"),
-        ({"documents": (Document("a", "b"),)}, "documents or a start key"),
-        ({"start_key": "once"}, "documents or a start key"),
+        ({"documents": (Document("a", "b"),)}, "documents, labels or a start key"),
+        ({"labels": (("team", "ops"),)}, "documents, labels or a start key"),
+        ({"start_key": "once"}, "documents, labels or a start key"),
     ],
 )
 def test_a_child_that_is_none_is_refused_in_a_sentence(world, changed, sentence):

@@ -27,6 +27,8 @@ WORDS: Mapping[str, OrderWords] = {
     "ended": OrderWords("the first to end first", "First to end", "Ended earlier", "Ended later"),
     "-cost": OrderWords("ended runs, the dearest first", "Dearest", "Dearer runs", "Cheaper runs"),
     "cost": OrderWords("ended runs, the cheapest first", "Cheapest", "Cheaper runs", "Dearer runs"),
+    "-tokens": OrderWords("ended runs, the most tokens first", "Most tokens", "More tokens", "Fewer tokens"),
+    "tokens": OrderWords("ended runs, the fewest tokens first", "Fewest tokens", "Fewer tokens", "More tokens"),
     "-took": OrderWords("ended runs, the longest first", "Longest", "Longer runs", "Shorter runs"),
     "took": OrderWords("ended runs, the shortest first", "Shortest", "Shorter runs", "Longer runs"),
 }
@@ -47,7 +49,7 @@ class SortLink:
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """The headings that order the list: of the instants and durations, and of the cost."""
+    """The headings that order the list: of the instants and durations, of the cost, and of the tokens."""
 
     instant: SortLink
     """Shown instant: the start, or the end in the order by it."""
@@ -55,9 +57,11 @@ class Headings:
     other: SortLink
     """The other instant."""
     cost: SortLink
+    tokens: SortLink
     instants_way: str
     """As ``aria-sort`` has it; empty: the list is ordered by another column."""
     cost_way: str
+    tokens_way: str
 
 
 def build_headings(order: Order, query: Query, address: Callable[[Order], str]) -> Headings:
@@ -77,6 +81,8 @@ def build_headings(order: Order, query: Query, address: Callable[[Order], str]) 
         took=link("took", "took"),
         other=link(other, {"started": "by start", "ended": "by end"}[other]),
         cost=link("cost", "Cost"),
-        instants_way="" if order.word == "cost" else way,
+        tokens=link("tokens", "Tokens"),
+        instants_way="" if order.word in ("cost", "tokens") else way,
         cost_way=way if order.word == "cost" else "",
+        tokens_way=way if order.word == "tokens" else "",
     )

@@ -25,6 +25,7 @@ from fabric.core.values.words import count
 from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.contents import UNREAD_LINE
 from fabric.selectors.runs.query.filters import TAIL_CHARS
+from fabric.selectors.runs.query.grammar import LABEL
 from fabric.selectors.runs.query.list_pages import RunRow
 
 SOME_RUN = "00000000-0000-0000-0000-000000000000"
@@ -32,6 +33,8 @@ SOME_RUN = "00000000-0000-0000-0000-000000000000"
 
 
 REASON_CHARS = 120
+LABELS_SHOWN = 3
+LABEL_CHARS = 24
 UNTOLD = frozenset({"", "finished", UNREAD_LINE})
 """Reasons that tell no more than the state of a completed run."""
 
@@ -53,6 +56,15 @@ class Mark(NamedTuple):
     field: str
     value: str
     href: str = ""
+
+
+class LabelChip(NamedTuple):
+    """A label in a row, with the address of the list filtered by it; empty: there is none."""
+
+    key: str
+    value: str
+    whole: str
+    href: str
 
 
 _HERE = {
@@ -99,6 +111,10 @@ class RunListLine:
     tail: str
     """The digits that tell runs apart."""
     session: str
+    labels: tuple[LabelChip, ...]
+    """The first of its labels."""
+    more_labels: str
+    """The other labels as text; empty: there are none."""
     children: str
     """Number of child runs, in words; ``""`` for none."""
     fabric: str
@@ -130,6 +146,19 @@ def lines(rows: Iterable[RunRow], now: int = 0, by: str = "started", narrow: Nar
     return [_line(row, pattern.replace(SOME_RUN, row.id), now, by, narrow, made) for row in rows]
 
 
+def _list_labels(run: RunRow, narrow: Narrow | None) -> tuple[LabelChip, ...]:
+    shown = list(run.labels.items())[:LABELS_SHOWN]
+    return tuple(
+        LabelChip(
+            cut(key, LABEL_CHARS),
+            inert(cut(value, LABEL_CHARS)),
+            inert(f"{key}={value}"),
+            narrow(LABEL, f"{key}={value}") if narrow else "",
+        )
+        for key, value in shown
+    )
+
+
 def _line(
     run: RunRow, href: str, now: int, by: str, narrow: Narrow | None, made: dict[tuple[Mark, ...], SafeString]
 ) -> RunListLine:
@@ -147,6 +176,8 @@ def _line(
         reason_whole=inert(reason),
         tail=run.id[-TAIL_CHARS:],
         session=inert(run.session_key),
+        labels=_list_labels(run, narrow),
+        more_labels=inert(", ".join(f"{key}={value}" for key, value in list(run.labels.items())[LABELS_SHOWN:])),
         children=count(run.children, "child run") if run.children else "",
         fabric=f"{run.fabric_name}@r{run.revision_number}",
         tier=TIERS.get(run.tier, run.tier),

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -24,6 +26,8 @@ from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
 from console.site.access.actors import find_actor
+from console.site.downloads import list_response
+from console.site.requests.time_zone import find_zone
 from console.site.sentences import sentence
 from console.templatetags.figures import moment
 from console.words.drills import DrillMark, cell_words, drill_mark
@@ -32,6 +36,7 @@ from fabric.core.values.units import US
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import fabrics_list
+from fabric.selectors.list_file import FORMS
 from fabric.selectors.runs.query.filters import Ids, slow_terms
 from fabric.selectors.runs.query.grammar import FIELDS, OF_CONTENTS, TEXT, Problem, Query, Term, parse, quote_term
 from fabric.selectors.runs.query.list_pages import (
@@ -45,7 +50,8 @@ from fabric.selectors.runs.query.list_pages import (
     runs_page,
 )
 from fabric.selectors.runs.query.orders import NEWEST, Order, keep_order, read_order
-from fabric.selectors.runs.query.values import Bounds
+from fabric.selectors.runs.query.run_lines import RUNS_MAX, RunLines
+from fabric.selectors.runs.query.values import Bounds, Kind
 from simulator.drills.runs.names import PART_WORDS
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.runs import PAGE, DrillRuns, drills_with_runs
@@ -124,6 +130,11 @@ def order_address(query: Query, order: Order, **more: str) -> str:
     return address(query.text, sort="" if order == NEWEST else order.name, **more)
 
 
+def _export_address(query: Query, order: Order, form: str) -> str:
+    asked = {"q": query.text, "sort": "" if order == NEWEST else order.name, "form": form}
+    return f"{reverse('runs-export')}?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
 def _without(query: Query, term: Term, order: Order) -> str:
     """Return the address without a term, in the order of the page where it still serves."""
     left = Query(query.drop_term(term), tuple(other for other in query.terms if other is not term))
@@ -137,9 +148,9 @@ def runs(request: HttpRequest) -> HttpResponse:
     """
     if "field" in request.GET or "state" in request.GET:
         return HttpResponseRedirect(_add_filter(request))
-    actor, now = find_actor(request.user), time.time_ns() // 1_000
+    actor, now, zone = find_actor(request.user), time.time_ns() // 1_000, find_zone(request)
     fabrics = fabric_ids(actor)
-    asked = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    asked = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics), zone=zone)
     if isinstance(asked, Query) and "last" in request.GET:
         return HttpResponseRedirect(order_address(asked, keep_order(request.GET.get("sort", ""), asked)))
     query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
@@ -147,16 +158,20 @@ def runs(request: HttpRequest) -> HttpResponse:
     shown: dict[str, Any] = {
         "query": query,
         "problem": problem,
-        "mended": _mend_query(problem, now, fabrics) if problem else None,
+        "mended": _mend_query(problem, now, fabrics, zone) if problem else None,
         "typed": problem.text if problem else query.text,
         "chips": [Chip(term, _without(query, term, order)) for term in query.terms],
         "sort": "" if order == NEWEST else order.name,
-        "tabs": _tabs(actor, query, now, fabrics),
+        "tabs": _tabs(actor, query, now, fabrics, zone),
         "fields": _vocabulary("runs/list/fields.html"),
         "words": _vocabulary("runs/list/words.html"),
         "now_ms": now // 1_000,
         "as_of": f"{moment(now):%H:%M:%S} UTC, reload",
         "refresh": order_address(query, order),
+        "zone": str(zone),
+        "dated": any(FIELDS[term.field].kind is Kind.INSTANT for term in query.terms),
+        "exports": [(form, _export_address(query, order, form)) for form in FORMS],
+        "export_max": RUNS_MAX,
     }
     try:
         page = _page(request, actor, query, fabrics, order)
@@ -171,9 +186,9 @@ def runs(request: HttpRequest) -> HttpResponse:
 @require_safe
 def news(request: HttpRequest) -> HttpResponse:
     """Return news for an open list, which asks every two seconds: missing runs, and rows that changed."""
-    actor, now = find_actor(request.user), time.time_ns() // 1_000
+    actor, now, zone = find_actor(request.user), time.time_ns() // 1_000, find_zone(request)
     fabrics = fabric_ids(actor)
-    query = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics))
+    query = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics), zone=zone)
     if isinstance(query, Problem):
         return HttpResponse(sentence(query.message), status=422, content_type="text/plain; charset=utf-8")
     down_to = request.GET.get("down", "")
@@ -193,18 +208,35 @@ def news(request: HttpRequest) -> HttpResponse:
     return render(request, "runs/list/news.html", shown)
 
 
+@require_safe
+def export(request: HttpRequest) -> HttpResponseBase:
+    """Stream the runs that ``q`` finds as ``form``. 422: a line, order or form that is none. 503: it took too long."""
+    actor, now, zone = find_actor(request.user), time.time_ns() // 1_000, find_zone(request)
+    fabrics = fabric_ids(actor)
+    query = parse(request.GET.get("q", ""), now=now, fabrics=tuple(fabrics), zone=zone)
+    if isinstance(query, Problem):
+        raise Refused(query.sentence, code="invalid", field="q")
+    order = read_order(request.GET.get("sort", ""), query)
+    lines_of = RunLines(actor, query, fabrics, order, form=request.GET.get("form", "csv"))
+    try:
+        return list_response(lines_of, first=lines_of.next_page())
+    except TookTooLong as refusal:
+        message = f"{refusal}; narrow the query down, such as by started:-1d"
+        raise Refused(message, code="unavailable", field="q") from None
+
+
 def _last_good(request: HttpRequest, now: int, fabrics: Ids) -> Query:
-    last = parse(request.GET.get("last", ""), now=now, fabrics=tuple(fabrics))
+    last = parse(request.GET.get("last", ""), now=now, fabrics=tuple(fabrics), zone=find_zone(request))
     return last if isinstance(last, Query) else Query()
 
 
-def _mend_query(problem: Problem, now: int, fabrics: Ids) -> Query | None:
+def _mend_query(problem: Problem, now: int, fabrics: Ids, zone: tzinfo) -> Query | None:
     """The line as it was probably meant: guess after guess until it is understood, or none."""
     line: Problem | Query = problem
     for _ in range(MENDS_MAX):
         if isinstance(line, Query) or not line.instead:
             break
-        line = parse(line.instead, now=now, fabrics=tuple(fabrics))
+        line = parse(line.instead, now=now, fabrics=tuple(fabrics), zone=zone)
     return line if isinstance(line, Query) else None
 
 
@@ -252,8 +284,8 @@ def _build_side_parts(actor: Actor, query: Query, fabrics: Ids, now: int, page: 
     return {"matched": matched, "chart": chart, "on_page": len(page.rows)}
 
 
-def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids) -> list[Tab]:
-    views = [parse(text, now=now) for _, text, _ in TABS]
+def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids, zone: tzinfo) -> list[Tab]:
+    views = [parse(text, now=now, zone=zone) for _, text, _ in TABS]
     queries = [view for view in views if isinstance(view, Query)]
     counts: tuple[int | None, ...] = (None,) * len(queries)
     try:

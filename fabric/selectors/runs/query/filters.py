@@ -17,9 +17,10 @@ from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
 from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
 from fabric.runtime.ports.batch_parts import names_text
+from fabric.selectors.runs.labels import find_labelled, match_labelled
 from fabric.selectors.runs.lookup import WAITS
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
-from fabric.selectors.runs.query.values import Bounds, Value
+from fabric.selectors.runs.query.values import Bounds, LabelAsked, Value
 
 Ids = Mapping[str, str]
 """A workspace's fabrics: id by name."""
@@ -38,10 +39,14 @@ spawned.
 def condition(query: Query, fabrics: Ids, workspace_id: str) -> Q:
     """Return the query's condition on runs, beginning with the workspace."""
     whole = Q(workspace_id=workspace_id)
-    if not any(term.field in NAMES_CHILDREN and not term.negated for term in query.terms):
+    below = any(term.field in NAMES_CHILDREN and not term.negated for term in query.terms)
+    if not below:
         whole &= ASKED_FOR
     for term in query.terms:
         asked = BUILD[term.field](term.value, fabrics, workspace_id)
+        if isinstance(term.value, LabelAsked) and (below or term.negated):
+            # PostgreSQL turns no NOT IN around; and a child run has its root's labels.
+            asked = Q(match_labelled(term.value.key, term.value.value))
         # A negated term keeps no word of an index: those are conditions of their own.
         whole &= ~asked if term.negated else asked & _index_words(term)
         whole &= _imply_bound(term)
@@ -172,6 +177,12 @@ def _parent(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return Q(parent_run_id__gte=text, parent_run_id__lt=f"{text}g", parent_run_id__isnull=False)
 
 
+def _label(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    """Labels of runs that a caller requested; their child runs are in ``condition``."""
+    asked = value if isinstance(value, LabelAsked) else LabelAsked("", None)
+    return Q(id__in=find_labelled(workspace_id, asked.key, asked.value))
+
+
 class _Contains(Func):
     """Match a text that contains another one, in upper or lower case.
 
@@ -223,6 +234,7 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "by": _key("created_by"),
     "id": _id,
     "parent": _parent,
+    "label": _label,
     "text": _words("title"),
 }
 """The condition of each field of ``FIELDS``, before it is turned around."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from difflib import get_close_matches
 
 from fabric.core.state.trouble import FIRED
@@ -24,6 +25,8 @@ CHARS_MAX = 500
 TERMS_MAX = 20
 TEXT = "text"
 """Name of the field of words that stand alone."""
+LABEL = "label"
+"""Name of the field whose terms name a label's key too: ``label.team=ops``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Field:
     """Compared value, in words."""
     example: str
     choices: tuple[str, ...] = ()
+    sign: str = ":"
+    """Sign after the word: a value follows a colon, a label's key a dot."""
     many: bool = False
     """True if a run may have several of them: the field may stand twice."""
     indexed: bool = False
@@ -96,8 +101,8 @@ FIELDS: Mapping[str, Field] = {
         example="priority:high,critical",
         choices=tuple(p.label for p in Priority),
     ),
-    "started": Field(kind=Kind.INSTANT, means="when it was asked for (UTC)", example="started:-4h", indexed=True),
-    "ended": Field(kind=Kind.INSTANT, means="when it ended (UTC)", example="ended:today", indexed=True),
+    "started": Field(kind=Kind.INSTANT, means="when it was asked for", example="started:-4h", indexed=True),
+    "ended": Field(kind=Kind.INSTANT, means="when it ended", example='ended:"yesterday 20:00..06:00"', indexed=True),
     "took": Field(kind=Kind.SPAN, means="from the request to the end", example="took:>5m"),
     "cost": Field(kind=Kind.MONEY, means="spent so far, dollars", example="cost:>0.50"),
     "tokens": Field(kind=Kind.COUNT, means="tokens so far", example="tokens:>10k"),
@@ -126,6 +131,14 @@ FIELDS: Mapping[str, Field] = {
         example="parent:019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55",
         indexed=True,
     ),
+    LABEL: Field(
+        kind=Kind.LABEL,
+        means="a label; without = any label with that key",
+        example="label.team=ops",
+        sign=".",
+        many=True,
+        indexed=True,
+    ),
     TEXT: Field(kind=Kind.TEXT, means="a word or phrase of the title", example='"card settlements"'),
 }
 """Every field, by the word before the colon."""
@@ -135,6 +148,8 @@ MEANT: Mapping[str, list[str]] = {
     "protections": ["fired"],
     "mechanism": ["fired"],
     "row": ["failure"],
+    "labels": [LABEL],
+    "tag": [LABEL],
 }
 """Names that a page gives to a field, and the field itself."""
 OF_CONTENTS = frozenset({TEXT, "why"})
@@ -185,6 +200,12 @@ class Problem:
     """The whole line as it was probably meant; empty where there is no guess."""
 
     @property
+    def sentence(self) -> str:
+        """The place and the mistake in one sentence, for a reader who does not see the line marked."""
+        meant = f"; did you mean {self.instead!r}?" if self.instead else ""
+        return f"character {self.start + 1}, {self.wrong[:40]!r}: {self.message.rstrip('.')}{meant}"
+
+    @property
     def line_before(self) -> str:
         """The line up to what is wrong."""
         return self.text[: self.start]
@@ -219,12 +240,12 @@ class _Token:
         return self.start + len(self.text)
 
 
-def parse(text: str, *, now: int, fabrics: Sequence[str] = ()) -> Query | Problem:
+def parse(text: str, *, now: int, fabrics: Sequence[str] = (), zone: tzinfo = UTC) -> Query | Problem:
     """Read a line. ``now`` (microseconds since the epoch, UTC) is what ``-4h`` and ``today`` count from; ``fabrics``:
-    the names there are.
+    the names there are; ``zone``: that of its days and hours.
     """
     text = clean_text(text)[0]
-    known = Known(now=now, names=tuple(fabrics))
+    known = Known(now=now, names=tuple(fabrics), zone=zone)
     try:
         if len(text) > CHARS_MAX:
             raise _Bad(f"a query has at most {CHARS_MAX} characters: shorten it from here on", CHARS_MAX, len(text))
@@ -242,6 +263,10 @@ def parse(text: str, *, now: int, fabrics: Sequence[str] = ()) -> Query | Proble
 def quote_term(field: str, value: str, *, negated: bool = False) -> str:
     """A term as it is typed: quotes only where the value needs them."""
     value = value.replace('"', "").strip()
+    if field == LABEL:
+        key, equals, of = value.partition("=")
+        of = f'"{of}"' if re.search(r"\s", of) else of
+        return f"{'-' if negated else ''}{LABEL}.{key}{equals}{of}"
     needs = field == TEXT and (":" in value or value.startswith("-"))
     if needs or not value or re.search(r"\s", value):
         value = f'"{value}"'
@@ -271,6 +296,8 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 _NAME = re.compile(r"[A-Za-z_]+:")
+_LABEL = re.compile(rf"{LABEL}\.([^:=]*)(:?)", re.IGNORECASE)
+_HOURS = re.compile(r"\d\d:\d\d(:\d\d)?(\.\..*)?")
 
 
 def _term(token: _Token, known: Known, before: list[Term]) -> Term:
@@ -279,12 +306,20 @@ def _term(token: _Token, known: Known, before: list[Term]) -> Term:
     body = token.text[negated:]
     if not body:
         raise _Bad("a minus stands alone: write it directly before a term", token.start, token.end)
+    if label := _LABEL.match(body):
+        # A colon stands for the equals sign, as in other terms.
+        body = f"{LABEL}:{label[1]}{'=' if label[2] else ''}{body[label.end() :]}"
     named = _NAME.match(body)
     field, at = TEXT, start
     if named:
         field, at = named[0][:-1].lower(), start + named.end()
         if field not in FIELDS or field == TEXT:
             raise _no_field(field, body, start, token.end)
+    elif before and FIELDS[before[-1].field].kind is Kind.INSTANT and _HOURS.fullmatch(body):
+        instant = before[-1]
+        whole = f'{instant.field}:"{instant.written} {body}"'
+        message = f"a day and its hour stand in quotes together: write {whole}"
+        raise _Bad(message, instant.start, token.end, "-" * instant.negated + whole)
     row = FIELDS[field]
     raw = body[at - start :]
     written = raw.replace('"', "")

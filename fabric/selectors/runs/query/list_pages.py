@@ -7,7 +7,7 @@ get a time limit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
@@ -17,13 +17,15 @@ from django.db.models.functions import Coalesce
 
 from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
+from fabric.core.values.labels import read_labels
 from fabric.models import Fabric, Run
 from fabric.models.runs.run import BAD_STATES, ENDED, match_words
 from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.database_time import time_limit
 from fabric.selectors.list_file import build_cursor_condition
 from fabric.selectors.reach import build_reach_condition, match_visible, read_by
-from fabric.selectors.runs.lookup import VIEW_COLUMNS, RunView, Waiting, make_view
+from fabric.selectors.runs.labels import find_labels
+from fabric.selectors.runs.lookup import LABELS, VIEW_COLUMNS, RunView, Waiting, make_view
 from fabric.selectors.runs.query.filters import Ids, condition
 from fabric.selectors.runs.query.grammar import OF_CONTENTS, Query
 from fabric.selectors.runs.query.orders import NEWEST, Order, match_index
@@ -53,7 +55,8 @@ written out.
 
 @dataclass(frozen=True, slots=True)
 class RunRow(Waiting):
-    """A run as a row of the list. Each field but the last is read from the column of its name, or from ``_PATHS``.
+    """A run as a row of the list. Each field is read from the column of its name or from ``_PATHS``, but for
+    the last two.
 
     Instants are microseconds since the epoch, UTC; money is micro-dollars.
     """
@@ -81,6 +84,8 @@ class RunRow(Waiting):
     revision_number: int
     children: int = 0
     """Number of child runs."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Values by key; a child run has its root's."""
 
     @property
     def took_us(self) -> int | None:
@@ -92,10 +97,15 @@ class RunRow(Waiting):
         """Cost at the end; None: it has not ended."""
         return None if self.ended_at is None else self.cost_usd_micros
 
+    @property
+    def final_tokens(self) -> int | None:
+        """Tokens at the end; None: it has not ended."""
+        return None if self.ended_at is None else self.tokens
+
 
 _PATHS = {"fabric_name": "fabric__name", "revision_number": "revision__number"}
 """The columns of other tables, by the row's field."""
-_COLUMNS = tuple(_PATHS.get(one.name, one.name) for one in fields(RunRow) if one.name != "children")
+_COLUMNS = tuple(_PATHS.get(one.name, one.name) for one in fields(RunRow) if one.name not in ("children", "labels"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +164,12 @@ class News:
 
 
 def _rows(runs: QuerySet[Run]) -> QuerySet[Run, tuple[Any, ...]]:
-    """The runs as ``RunRow`` takes them, each with the number of its children, which their index answers."""
+    """The runs as ``RunRow`` takes them, each with the number of its children and its labels as text. Indexes answer
+    both.
+    """
     below = Run.objects.filter(parent_run_id=OuterRef("id")).order_by().values("parent_run_id")
     counted = Subquery(below.annotate(n=Count("id")).values("n"))
-    return runs.values_list(*_COLUMNS, Coalesce(counted, 0))
+    return runs.values_list(*_COLUMNS, Coalesce(counted, 0), find_labels())
 
 
 def fabric_ids(actor: Actor) -> Ids:
@@ -168,7 +180,7 @@ def fabric_ids(actor: Actor) -> Ids:
 
 def _row(actor: Actor, values: tuple[Any, ...]) -> RunRow:
     """A row, with its title and its reason for who may read contents."""
-    row = RunRow(*values)
+    row = RunRow(*values[:-1], labels=read_labels(values[-1]))
     reads = may_read(actor, row.fabric_name)
     return replace(row, title=title_for(row.title, reads=reads), reason=line_for(row.reason, reads=reads))
 
@@ -220,7 +232,7 @@ def list_views(
         rows = rows.filter(order.match_beyond(cursor, "before" if order.falling else "after"))
     columns = (*VIEW_COLUMNS, *({order.column} - set(VIEW_COLUMNS)))
     with time_limit(PAGE_LIMIT_S):
-        found = list(order.sort(rows).values(*columns)[: limit + 1])
+        found = list(order.sort(rows).values(*columns, **{LABELS: find_labels()})[: limit + 1])
     last = found[limit - 1] if len(found) > limit else None
     following = f"{last[order.column]}.{last['id']}" if last else None
     return [make_view(actor, row) for row in found[:limit]], following

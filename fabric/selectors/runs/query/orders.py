@@ -20,6 +20,7 @@ COLUMNS: Mapping[str, str] = {
     "ended": "ended_at",
     "cost": "final_cost_usd_micros",
     "took": "took_us",
+    "tokens": "final_tokens",
 }
 """Column of each order, by its word in an address. All but the first have a value for ended runs alone."""
 

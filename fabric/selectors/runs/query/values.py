@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import date as date_type
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fabric.core.values.labels import BadLabel, check_key, check_label
 from fabric.core.values.units import US
 
 NUMBER_MAX = 10**15
@@ -32,6 +35,7 @@ class Kind(StrEnum):
     KEY = "key"
     ID = "id"
     TEXT = "text"
+    LABEL = "label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,16 @@ class Bounds:
     high: int | None = None
 
 
-Value = tuple[str, ...] | str | bool | Bounds
-"""Signs of CHOICE; of NAME, KEY, ID and TEXT; of YES_NO; of numbers."""
+@dataclass(frozen=True, slots=True)
+class LabelAsked:
+    """A label, or with None as its value any label with that key."""
+
+    key: str
+    value: str | None
+
+
+Value = tuple[str, ...] | str | bool | Bounds | LabelAsked
+"""Signs of CHOICE; of NAME, KEY, ID and TEXT; of YES_NO; of numbers; of LABEL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,8 @@ class Known:
 
     now: int
     names: tuple[str, ...] = ()
+    zone: tzinfo = UTC
+    """Time zone of days and hours."""
 
 
 class Misread(Exception):
@@ -133,6 +147,18 @@ def _text(text: str, choices: tuple[str, ...], known: Known) -> Value:
     return text.strip()
 
 
+def _label(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    key, equals, value = text.partition("=")
+    try:
+        check_key(key)
+    except BadLabel as error:
+        raise Misread(str(error), 0, max(1, len(key))) from None
+    try:
+        return LabelAsked(key, check_label(key, value)[1] if equals else None)
+    except BadLabel as error:
+        raise Misread(str(error), len(key) if value else 0, len(text)) from None
+
+
 # -- numbers and instants: a point has a width, so that a day is a day -------------------------------------------------
 
 Point = Callable[[str, int], Bounds | None]
@@ -208,37 +234,87 @@ def _span_point(text: str, now: int) -> Bounds | None:
     return None if micros is None else Bounds(micros, micros + 1)
 
 
-_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?Z?")
+INSTANTS_EXAMPLE = '-4h, today, 2026-11-21, >2026-11-21T10:00 or "yesterday 20:00..06:00"'
+ZONE_CHARS_MAX = 64
+_DAY = re.compile(r"(?:(today|yesterday)|(\d{4}-\d\d-\d\d))(?:[T ](\d\d:\d\d)(:\d\d)?)?(Z?)", re.IGNORECASE)
+_CLOCK = re.compile(r"(\d\d:\d\d)(:\d\d)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FAR_YEAR = 9_000
+"""A day of a later year is none that anybody asks for, and may lie beyond the last one."""
 
 
-def instants(text: str, now: int) -> Bounds | None:
-    """The instants that a word means: a day, a minute, ``-7d``, ``today``; None for one that means none."""
+def read_zone(name: str) -> ZoneInfo | None:
+    """Return the time zone of a name such as ``Europe/Berlin``; None: there is none."""
+    try:
+        return ZoneInfo(name) if name and len(name) <= ZONE_CHARS_MAX else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return None
+
+
+def instants(text: str, now: int, zone: tzinfo = UTC) -> Bounds | None:
+    """The instants that a word means: a day, a minute, ``-7d``, ``yesterday 20:00``; None for one that means none.
+    ``zone``: that of its days and hours.
+    """
     if text.startswith("-"):
         ago = _span_us(text[1:])
         at = None if ago is None else max(0, now - ago)
         return None if at is None else Bounds(at, at + 1)
-    day_us = UNITS_S["d"] * US
-    today = now // day_us * day_us
-    if text.lower() in ("today", "yesterday"):
-        first = today - (day_us if text.lower() == "yesterday" else 0)
-        return Bounds(first, first + day_us)
     found = _DAY.fullmatch(text)
     if found is None:
         return None
-    parts = [int(part) for part in found.groups(default="0")]
+    word, day, minute, second, utc = found.groups()
+    zone = UTC if utc else zone
     try:
-        at = (datetime(*parts, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)  # type: ignore[arg-type, misc]
+        date = _find_date(now, zone) if word else datetime.strptime(day, "%Y-%m-%d").date()  # noqa: DTZ007 - a day
+        date -= timedelta(days=1 if word and word.lower() == "yesterday" else 0)
+        if minute is None:
+            return Bounds(_at(date, time(), zone), _at(date + timedelta(days=1), time(), zone))
+        return _clock_bounds(date, minute, second, zone)
     except ValueError:
         return None
-    width = day_us if found[4] is None else 60 * US if found[6] is None else US
-    return Bounds(max(0, at), max(0, at) + width)
+
+
+def _find_date(at: int, zone: tzinfo) -> date_type:
+    return (_EPOCH + timedelta(microseconds=at)).astimezone(zone).date()
+
+
+def _clock_bounds(date: date_type, minute: str, second: str | None, zone: tzinfo) -> Bounds:
+    """Return the minute or the second of a day. Raises ValueError for none."""
+    at = _at(date, time.fromisoformat(minute + (second or "")), zone)
+    return Bounds(at, at + (US if second else 60 * US))
+
+
+def _at(date: date_type, clock: time, zone: tzinfo) -> int:
+    """Return the microseconds of an hour of a day. An hour that a change of the clocks skips is the one after it."""
+    if date.year > FAR_YEAR:
+        raise ValueError(date)
+    return max(0, (datetime.combine(date, clock, zone).astimezone(UTC) - _EPOCH) // timedelta(microseconds=1))
 
 
 def _instant(text: str, choices: tuple[str, ...], known: Known) -> Value:
-    found = _bounds(text, known, instants, "-4h, today, 2026-11-21, >2026-11-21T10:00 or 2026-11-01..2026-11-21")
+    def point(part: str, now: int) -> Bounds | None:
+        return instants(part, now, known.zone)
+
+    low, dots, high = text.partition("..")
+    begins = point(low.strip(), known.now) if dots else None
+    if begins is not None and begins.low is not None and (clock := _CLOCK.fullmatch(high.strip())):
+        return _until_clock(begins.low, clock, known.zone, text)
+    found = _bounds(text, known, point, INSTANTS_EXAMPLE)
     # An age means "since then": no reader asks for one microsecond.
     return Bounds(low=found.low) if text.startswith("-") and ".." not in text else found
+
+
+def _until_clock(low: int, clock: re.Match[str], zone: tzinfo, text: str) -> Bounds:
+    """Return the range from an instant until the clock shows an hour for the first time after it."""
+    date = _find_date(low, zone)
+    try:
+        ends = _clock_bounds(date, *clock.groups(), zone)
+        if ends.low is not None and ends.low <= low:
+            ends = _clock_bounds(date + timedelta(days=1), *clock.groups(), zone)
+    except ValueError:
+        start = len(text) - len(clock[0])
+        raise Misread(f"{clock[0]!r} is no hour of a day: write for example 06:00", start, len(text)) from None
+    return Bounds(low, ends.high)
 
 
 def _span(text: str, choices: tuple[str, ...], known: Known) -> Value:
@@ -266,5 +342,6 @@ READ: Mapping[Kind, Reader] = {
     Kind.KEY: _key,
     Kind.ID: _id,
     Kind.TEXT: _text,
+    Kind.LABEL: _label,
 }
 """The reader of each kind. Raises Misread."""

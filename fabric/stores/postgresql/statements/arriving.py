@@ -33,6 +33,9 @@ WITH {NOW}, run AS (
   INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin)
   SELECT id, workspace_id, n, name, body, octet_length(body), origin
   FROM run, unnest(:names::text[], :texts::text[], :origins::text[]) WITH ORDINALITY AS given(name, body, origin, n)
+), labelled AS (
+  INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
+  SELECT id, workspace_id, key, value FROM run, unnest(:label_keys::text[], :label_values::text[]) AS given(key, value)
 ){{audited}}
 SELECT id, CASE WHEN :notify::boolean THEN pg_notify('{WAKE_CHANNEL}', id) IS NULL END FROM run
 """

@@ -176,6 +176,7 @@ SHOWN: Mapping[str, str] = {
     "run-cancel": "title",
     "run-compare": "outcome sentence title",
     "run-context": "title",
+    "run-labels": "title",
     "run-event": "answer arguments message outcome prompt request result sentence",
     "run-fork": "answer outcome request title",
     "run-event-json": "answer arguments message outcome prompt request result",
@@ -187,6 +188,7 @@ SHOWN: Mapping[str, str] = {
     "run-scenario": "title",
     "run-terminate": "title",
     "runs": "sentence title",
+    "runs-export": "sentence title",
     "drills-runs": "sentence",
     "search": "title",
     "start": "request words",
@@ -200,6 +202,7 @@ SHOWN: Mapping[str, str] = {
     "api-run-events": "answer arguments message outcome prompt request result sentence",
     "api-run-explain": "sentence",
     "api-runs": "sentence title",
+    "api-runs-export": "sentence title",
 }
 """Every address that tells contents to who may read them, with the kinds that it tells (``contents_marked``)."""
 

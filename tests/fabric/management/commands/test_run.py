@@ -28,6 +28,7 @@ def test_a_run_is_hosted_here_and_its_last_line_says_how_it_ended(small, notes):
         "state",
         "outcome",
         "reason",
+        "labels",
         "cost_usd_micros",
         "tokens",
         "tokens_by_kind",

@@ -1,9 +1,15 @@
 """`run list`, `run show` and `run follow`: runs are found by the page's query line, and by any part of an id."""
 
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 from django.conf import settings
 
 from fabric.core.values.flow import RunState
+from fabric.management import machine_zone
 from fabric.management.output.colours import TONES, paint
 from fabric.models import Run
 from fabric.services.runs.start import run_start
@@ -55,6 +61,13 @@ def test_nothing_found_is_said_beside_the_list(actor):
         (("stat:failed",), "character 1, 'stat': "),
         (("--sort", "weight"), "'weight' is no order of runs; write started or -started"),
         (("--after", "x"), "'x'"),
+        (
+            ("started:today", "--zone", "Mars"),
+            "there is no time zone 'Mars'; write a name such as Europe/Berlin, or UTC",
+        ),
+        (("--out", "runs.csv"), "--out needs the kind of file; write --format csv or --format ndjson"),
+        (("stat:failed", "--format", "csv"), "character 1, 'stat': "),
+        (("label.Team=ops",), "the label key 'Team' is not taken"),
     ],
 )
 def test_a_line_that_is_not_understood_is_one_sentence(actor, words, said):
@@ -116,3 +129,51 @@ def test_each_state_has_a_colour_on_a_terminal_alone(monkeypatch):
     assert paint("failed", "failed", terminal=False) == "failed"
     monkeypatch.setenv("NO_COLOR", "1")
     assert paint("failed", "failed", terminal=True) == "failed"
+
+
+def test_labels_are_given_at_the_start_and_changed_later(store, actor, small):
+    done = command(
+        "run", "start", small, "--input", "What?", "--label", "team=ops", "--label", "site=New York", "--json"
+    )
+    assert done.last["labels"] == {"site": "New York", "team": "ops"}
+    run_id = done.last["run_id"]
+    assert "labels     site=New York, team=ops" in command("run", "show", run_id).out
+    assert command("run", "list", "-q", "label.team=ops").out == f"{run_id}\n"
+    assert command("run", "label", run_id, "team=", "x").code == 2
+    assert command("run", "label", run_id, "team=it", "site-", "none-").out == "team=it\n"
+    assert command("run", "label", run_id, "team-", "--json").last == {"run_id": run_id, "labels": {}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("team",), "'team' is no label; write KEY=VALUE, such as team=ops"),
+        (("Team=ops",), "the label key 'Team' is not taken; use lower-case letters, digits, -, _ and ."),
+        (("a=1", "a=2"), "label a stands twice"),
+    ],
+)
+def test_a_label_that_is_not_taken_is_one_sentence(actor, small, given, said):
+    done = command("run", "start", small, "--input", "What?", *(word for one in given for word in ("--label", one)))
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert not Run.objects.exists()
+
+
+def test_all_that_match_are_written_as_a_file(actor, small, tmp_path, capsysbinary):
+    ids = [ran(actor, small).id for _ in range(3)]
+    command("run", "list", "state:completed", "--format", "ndjson")
+    assert [json.loads(line)["id"] for line in capsysbinary.readouterr().out.splitlines()] == ids[::-1]
+    done = command("run", "list", "--sort", "started", "--format", "csv", "--out", str(tmp_path / "runs.csv"))
+    assert (done.code, done.err) == (0, f"3 runs are in {tmp_path / 'runs.csv'}.\n")
+    assert [row["id"] for row in csv.DictReader((tmp_path / "runs.csv").open())] == ids
+
+
+def test_days_are_those_of_the_zone_that_is_named(queued, monkeypatch):
+    at = datetime(2026, 7, 5, 22, 30, tzinfo=UTC)
+    Run.objects.update(created_at=round(at.timestamp() * 1e6))
+    for zone, found in (("Europe/Berlin", ""), ("UTC", f"{queued}\n")):
+        assert command("run", "list", "-q", "started:2026-07-05", "--zone", zone).out == found
+    monkeypatch.setattr(machine_zone, "LOCALTIME", Path("/usr/share/zoneinfo/Europe/Berlin"))
+    assert str(machine_zone.choose_zone()) == "Europe/Berlin"
+    monkeypatch.setattr(machine_zone, "LOCALTIME", Path("/nowhere"))
+    assert machine_zone.choose_zone() is UTC

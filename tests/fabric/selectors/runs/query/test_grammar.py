@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +12,11 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.units import US
 from fabric.selectors.runs.query.filters import BUILD, slow_terms
 from fabric.selectors.runs.query.grammar import CHARS_MAX, FIELDS, TERMS_MAX, TEXT, Problem, Query, parse, quote_term
-from fabric.selectors.runs.query.values import READ, Bounds, Kind
+from fabric.selectors.runs.query.values import READ, Bounds, Kind, LabelAsked, read_zone
 
 NOW = 1_795_000_000 * US
 DAY = 86_400 * US
+HOUR, MINUTE = 3_600 * US, 60 * US
 TODAY = NOW // DAY * DAY
 FABRICS = ("ledger", "ledger-close", "claims triage")
 
@@ -89,6 +92,10 @@ def test_nothing_asks_for_everything(text):
         ("started:1970-01-02..1970-01-03", Bounds(DAY, 3 * DAY)),
         ("ended:1970-01-02T01:00", Bounds(DAY + 3_600 * US, DAY + 3_660 * US)),
         ("ended:-2d..-1d", Bounds(NOW - 2 * DAY, NOW - DAY + 1)),
+        ('started:"1970-01-02 20:00..06:00"', Bounds(DAY + 20 * HOUR, 2 * DAY + 6 * HOUR + MINUTE)),
+        ("started:1970-01-02T02:00..06:00", Bounds(DAY + 2 * HOUR, DAY + 6 * HOUR + MINUTE)),
+        ('started:"yesterday 20:00..06:00"', Bounds(TODAY - 4 * HOUR, TODAY + 6 * HOUR + MINUTE)),
+        ('ended:>="today 09:30"', Bounds(TODAY + 9 * HOUR + 30 * MINUTE)),
         ("took:>5m", Bounds(300 * US + 1)),
         ("took:..1.5h", Bounds(None, 5_400 * US + 1)),
         ("cost:0.5", Bounds(500_000, 500_001)),
@@ -112,6 +119,13 @@ def test_nothing_asks_for_everything(text):
         ("failure:cost_overrun", ("cost_overrun",)),
         ("cause:budget_gate", ("budget_gate",)),
         ("session:october*", "october*"),
+        ("label.team=ops", LabelAsked("team", "ops")),
+        ("label.team:ops", LabelAsked("team", "ops")),
+        ("label:team=ops", LabelAsked("team", "ops")),
+        ("LABEL.team=Ops", LabelAsked("team", "Ops")),
+        ("label.a.b-c_1", LabelAsked("a.b-c_1", None)),
+        ('label.site="New York"', LabelAsked("site", "New York")),
+        ("label.url=http://x?a=b", LabelAsked("url", "http://x?a=b")),
         ("id:019A3C5E-", "019a3c5e-"),
         ('"-not a minus: 50%"', "-not a minus: 50%"),
     ],
@@ -146,6 +160,14 @@ def test_a_value_is_read_with_its_unit(text, value):
         ("tokens:0.5", "0.5", "cannot be read", ""),
         ("ended:2026-13-01", "2026-13-01", "cannot be read", ""),
         ("started:-4y", "-4y", "cannot be read", ""),
+        ("started:yesterday 20:00..06:00", "started:yesterday 20:00..06:00", "stand in quotes together", 'started:"yesterday 20:00..06:00"'),
+        ("-ended:2026-11-21 10:00 x", "-ended:2026-11-21 10:00", "stand in quotes together", '-ended:"2026-11-21 10:00" x'),
+        ("started:yesterdayT20:00..26:00", "26:00", "'26:00' is no hour of a day: write for example 06:00", ""),
+        ('started:"tomorrow 20:00"', "tomorrow 20:00", "cannot be read: write for example -4h, today", ""),
+        ("label.Team=ops", "Team", "the label key 'Team' is not taken; use lower-case letters, digits, -, _ and .", ""),
+        ("label.team=", "team=", "label team has no value", ""),
+        ("label.", "label.", "label: has no value: write for example label.team=ops", ""),
+        ("labels:x", "labels", "did you mean label?", "label:x"),
         ("recovered:maybe", "maybe", "neither yes nor no", "recovered:yes"),
         ("id:0g", "g", "an id is made of", ""),
         ("stage:fan", "fan", "did you mean fan_in?", "stage:fan_in"),
@@ -192,7 +214,7 @@ def test_a_text_that_is_quoted_is_found_again(text):
     assert (term.field, term.negated, term.value) == (TEXT, False, clean_text(text)[0].strip())
 
 
-SIGNS = ["-", '"', ":", "*", ",", "..", ">", "<=", " ", "\t", "$", "%", "\0", "\ud800"]
+SIGNS = ["-", '"', ":", "=", "label.", "*", ",", "..", ">", "<=", " ", "\t", "$", "%", "\0", "\ud800"]
 WORDS = [
     "1",
     "0.5",
@@ -212,6 +234,37 @@ WORDS = [
     "é",
 ]
 PIECES = st.sampled_from([*(f"{name}:" for name in FIELDS), *FIELDS, *SIGNS, *WORDS])
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "low", "high"),
+    [
+        ("started:today", "2026-07-05T22:30", "2026-07-05T22:00", "2026-07-06T22:00"),
+        ("started:yesterday", "2026-07-05T21:30", "2026-07-03T22:00", "2026-07-04T22:00"),
+        ('started:"yesterday 20:00..06:00"', "2026-01-05T12:00", "2026-01-04T19:00", "2026-01-05T05:01"),
+        # A day of 25 hours, and one of 23.
+        ("ended:2026-10-25", "2026-12-01T12:00", "2026-10-24T22:00", "2026-10-25T23:00"),
+        ("ended:2026-03-29", "2026-12-01T12:00", "2026-03-28T23:00", "2026-03-29T22:00"),
+        ("ended:2026-07-01T10:00Z", "2026-12-01T12:00", "2026-07-01T10:00", "2026-07-01T10:01"),
+    ],
+)
+def test_days_and_hours_are_those_of_the_zone(text, at, low, high):
+    def micros(said: str) -> int:
+        return round(datetime.fromisoformat(f"{said}+00:00").timestamp()) * US
+
+    (term,) = parse(text, now=micros(at), zone=read_zone("Europe/Berlin")).terms
+    assert term.value == Bounds(micros(low), micros(high))
+
+
+@pytest.mark.parametrize("name", ["", "Mars", "../etc/passwd", "x" * 65, "Europe/", "a\0b"])
+def test_a_zone_that_is_none(name):
+    assert read_zone(name) is None
+
+
+@pytest.mark.parametrize("value", ["team=ops", "team", "site=New York"])
+def test_a_label_is_written_as_it_is_read(value):
+    (term,) = parse(quote_term("label", value, negated=True), now=NOW).terms
+    assert (term.field, term.negated, term.written) == ("label", True, value)
 
 
 @given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=600))

@@ -11,9 +11,10 @@ import pytest
 from django.db import connection
 
 from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
+from fabric.core.values.labels import read_labels
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
-from fabric.models import Fabric, Revision, Run
+from fabric.models import Fabric, Revision, Run, RunLabel
 from fabric.models.fields.identities import new_id
 from fabric.runtime.ports.batch_parts import list_names, names_text
 from fabric.selectors import database_time
@@ -66,8 +67,8 @@ def many(actor) -> dict[str, RunRow]:
     Run.objects.filter(id__in=ids[9:12]).update(revision_id=later.pk)
     for some, cause, failure, *fired in TROUBLES:
         Run.objects.filter(id__in=ids[some]).update(cause=cause, failure=failure, fired=names_text(fired))
-    whole = Run.objects.filter(parent_run_id=None).values_list(*runs_list._COLUMNS)
-    return {row.id: row for row in (RunRow(*values) for values in whole)}
+    whole = runs_list._rows(Run.objects.filter(parent_run_id=None))
+    return {row.id: row for row in (RunRow(*values, labels=read_labels(held)) for *values, held in whole)}
 
 
 def query(text: str, actor) -> Query:
@@ -141,6 +142,14 @@ ASKED = {
     "session:close-7": lambda row: row.session_key == "close-7",
     "session:close-1*": lambda row: row.session_key.startswith("close-1"),
     "by:ana": lambda row: row.created_by == "ana",
+    "label.team=ops": lambda row: row.labels.get("team") == "ops",
+    "label.team:finance": lambda row: row.labels.get("team") == "finance",
+    "label.team": lambda row: "team" in row.labels,
+    'label.ticket="T 3"': lambda row: row.labels.get("ticket") == "T 3",
+    "label.team label.ticket": lambda row: {"team", "ticket"} <= set(row.labels),
+    "-label.team=ops": lambda row: row.labels.get("team") != "ops",
+    "-label.team state:failed": lambda row: "team" not in row.labels and row.state == "failed",
+    "label.team=zebra": lambda row: False,
     "CHARGEbacks": lambda row: "chargebacks" in row.title.lower(),
     '"50%"': lambda row: "50%" in row.title,
     "a_b\\c": lambda row: "a_b\\c" in row.title,
@@ -174,6 +183,19 @@ def test_child_runs_are_listed_under_their_parent_alone(many, actor):
     assert {row.id for row in everything(f"parent:{parent}", actor)} == set(below)
     assert {row.id for row in everything(f"parent:{parent[:20]}", actor)} >= set(below)
     assert [row.id for row in everything(f"id:{below[0]}", actor)] == [below[0]]
+
+
+def test_a_child_run_has_its_roots_labels(many, actor):
+    parent, *below = sorted(many)[:4]
+    Run.objects.filter(id__in=below).update(parent_run_id=parent, root_run_id=parent, parent_command="a command")
+    RunLabel.objects.filter(run_id__in=[parent, *below]).delete()
+    for key, value in (("team", "zebra"), ("at", "x=y")):
+        RunLabel.objects.create(run_id=parent, workspace_id=actor.workspace_id, key=key, value=value)
+    found = everything(f"parent:{parent} label.team=zebra", actor)
+    assert {row.id for row in found} == set(below)
+    assert [row.labels for row in found] == [{"at": "x=y", "team": "zebra"}] * 3
+    assert [row.id for row in everything("label.team=zebra", actor)] == [parent]
+    assert {row.id for row in everything(f"parent:{parent} -label.team=zebra", actor)} == set()
 
 
 def test_a_run_is_found_by_its_id(many, actor):
@@ -335,6 +357,10 @@ PLANS = {
     "session:close-7": "run_session",
     "fabric:claims-triage": "run_fabric",
     "started:-4h -state:cancelled": "run_list",
+    "label.team=ops": "run_list",
+    "label.team": "run_list",
+    "label.ticket=T1 state:failed": "run_bad",
+    "-label.team=ops": "run_list",
 }
 
 
@@ -350,6 +376,8 @@ def test_an_index_answers_and_nothing_is_sorted(many, actor, text):
         plan = asked.values("id")[:50].explain()
         assert f"INDEX {PLANS[text]} " in plan
         assert "TEMP B-TREE" not in plan
+        assert ("COVERING INDEX run_label_value " in plan) is text.startswith("label.")
+        assert ("CORRELATED" in plan) is text.startswith("-label.")
 
 
 def test_the_counts_of_the_views_read_their_index_alone(many, actor):
@@ -366,6 +394,8 @@ ORDERS = {
     ("state:failed,cancelled tier:batch -fabric:claims-triage cost:>0.1", "ended"): "run_bad_ended",
     ("", "cost"): "run_cost",
     ("state:failed,completed cost:>0.1", "cost"): "run_cost",
+    ("", "tokens"): "run_tokens",
+    ("label.team=ops", "tokens"): "run_tokens",
     ("", "took"): "run_took",
     ("tier:batch took:>1m", "took"): "run_took",
 }
@@ -406,6 +436,7 @@ def test_the_oldest_first_is_the_lists_index_from_its_other_end(many, actor):
         ("started:-20d", "cost"),
         ("fabric:claims-triage", "-cost"),
         ("state:completed,failed", "took"),
+        ("label.team", "-tokens"),
         ("-state:completed", "-took"),
     ],
 )
@@ -434,7 +465,7 @@ def test_an_order_goes_both_ways(many, actor, text, name):
 @pytest.mark.parametrize(
     ("text", "name", "says"),
     [
-        ("", "tokens", "'tokens' is no order of runs; write started or -started, ended or -ended, cost or -cost, took"),
+        ("", "title", "'title' is no order of runs; write started or -started, ended or -ended, cost or -cost, took"),
         ("", "--started", "is no order of runs"),
         ("state:running", "-cost", "the order by cost lists ended runs alone, and the query has live ones"),
         ("waits:provider", "ended", "the order by ended lists ended runs alone"),
@@ -450,9 +481,10 @@ def test_an_order_that_has_no_runs_is_refused(many, actor, text, name, says):
 
 def test_what_a_run_came_to_is_known_at_its_end(many, actor):
     for row in everything("", actor):
-        assert Run.objects.values_list("took_us", "final_cost_usd_micros").get(id=row.id) == (
+        assert Run.objects.values_list("took_us", "final_cost_usd_micros", "final_tokens").get(id=row.id) == (
             row.took_us,
             row.final_cost_usd_micros,
+            row.final_tokens,
         )
     assert {row.took_us is None for row in many.values()} == {True, False}
 
