@@ -1104,6 +1104,102 @@ class Migration(migrations.Migration):
             model_name='workspacepolicyversion',
             constraint=models.UniqueConstraint(fields=('workspace', 'number'), name='workspace_policy_once'),
         ),
+        migrations.CreateModel(
+            name='RunJob',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('start_key', models.TextField(blank=True, default='')),
+                ('request_digest', fabric.models.fields.identities.KeyField()),
+                ('action', fabric.models.fields.identities.KeyField()),
+                ('by_ids', models.BooleanField()),
+                ('query', models.TextField(blank=True, default='')),
+                ('reason', models.TextField(blank=True, default='')),
+                ('asked_by', models.TextField()),
+                ('via', models.TextField(blank=True, default='')),
+                ('fabrics', models.TextField(blank=True, default='')),
+                ('asked_at', models.BigIntegerField()),
+                ('total', models.PositiveIntegerField()),
+                ('done', models.PositiveIntegerField(default=0)),
+                ('refused', models.PositiveIntegerField(default=0)),
+                ('state', fabric.models.fields.identities.KeyField(default='running')),
+                ('stopped_by', models.TextField(blank=True, default='')),
+                ('ended_at', models.BigIntegerField(blank=True, null=True)),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_run_job',
+            },
+        ),
+        migrations.CreateModel(
+            name='RunJobItem',
+            fields=[
+                ('pk', models.CompositePrimaryKey('job_id', 'run_id', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('outcome', fabric.models.fields.identities.KeyField(blank=True, default='')),
+                ('says', models.TextField(blank=True, default='')),
+                ('holds_before', models.PositiveIntegerField(blank=True, null=True)),
+                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='items', to='fabric.runjob')),
+                ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.run')),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_run_job_item',
+            },
+        ),
+        migrations.CreateModel(
+            name='SavedView',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('owner', models.TextField()),
+                ('name', models.TextField()),
+                ('folded', models.TextField()),
+                ('query', models.TextField(blank=True, default='')),
+                ('sort', models.TextField(blank=True, default='')),
+                ('columns', models.TextField(blank=True, default='')),
+                ('shared', models.BooleanField(default=False)),
+                ('created_at', models.BigIntegerField()),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_saved_view',
+            },
+        ),
+        migrations.CreateModel(
+            name='ColumnChoice',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner', models.TextField()),
+                ('columns', models.TextField()),
+                ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_column_choice',
+                'constraints': [models.UniqueConstraint(fields=('workspace', 'owner'), name='column_choice_once')],
+            },
+        ),
+        migrations.AddIndex(
+            model_name='runjob',
+            index=models.Index(condition=models.Q(('state__in', ['running', 'stopping'])), fields=['id'], name='run_job_open'),
+        ),
+        migrations.AddIndex(
+            model_name='runjob',
+            index=models.Index(fields=['workspace', '-id'], name='run_job_list'),
+        ),
+        migrations.AddConstraint(
+            model_name='runjob',
+            constraint=models.UniqueConstraint(condition=models.Q(('start_key', ''), _negated=True), fields=('workspace', 'start_key'), name='run_job_start_key_once'),
+        ),
+        migrations.AddIndex(
+            model_name='runjobitem',
+            index=models.Index(fields=['job', 'outcome', 'run'], name='run_job_item_next'),
+        ),
+        migrations.AddIndex(
+            model_name='savedview',
+            index=models.Index(condition=models.Q(('shared', True)), fields=['workspace', 'id'], name='saved_view_shared'),
+        ),
+        migrations.AddConstraint(
+            model_name='savedview',
+            constraint=models.UniqueConstraint(fields=('workspace', 'owner', 'folded'), name='saved_view_once'),
+        ),
         migrations.RunPython(tune, migrations.RunPython.noop),
         migrations.RunPython(install, migrations.RunPython.noop),
     ]

@@ -9,8 +9,10 @@ from fabric.models.people.members import ApiToken, Invitation, Member
 from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, SecondFactor, SignIn, SignInTries, UsedOnce
 from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
+from fabric.models.runs.jobs import ItemOutcome, JobAction, JobState, RunJob, RunJobItem
 from fabric.models.runs.journal import Event, Inbox, Snapshot
 from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run
+from fabric.models.runs.saved_views import ColumnChoice, SavedView
 from fabric.models.spending import (
     BudgetWindow,
     GrantReservation,
@@ -34,6 +36,7 @@ __all__ = [
     "BudgetWindow",
     "ChangeRequest",
     "Checkpoint",
+    "ColumnChoice",
     "Draft",
     "DraftStep",
     "Duty",
@@ -51,6 +54,9 @@ __all__ = [
     "Inbox",
     "Incarnation",
     "Invitation",
+    "ItemOutcome",
+    "JobAction",
+    "JobState",
     "KeyField",
     "LoginLink",
     "Member",
@@ -69,6 +75,9 @@ __all__ = [
     "ReviewViewer",
     "Revision",
     "Run",
+    "RunJob",
+    "RunJobItem",
+    "SavedView",
     "SecondFactor",
     "SharedBudget",
     "SharedGrant",

@@ -22,6 +22,7 @@ class SubjectKind(StrEnum):
     """Kind of an audit line's subject."""
 
     RUN = "run"
+    RUN_JOB = "run_job"
     FABRIC = "fabric"
     PERSON = "person"
     WORKSPACE = "workspace"
@@ -142,6 +143,11 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.RESUME_SENT: _run("resumed a run"),
     Act.MESSAGE_SENT: _run("spoke in a run's conversation"),
     Act.CONTEXT_SENT: _run("changed a run's context"),
+    Act.RUN_JOB_BEGUN: ActSentence(sentence="began a run job", about=SubjectKind.RUN_JOB, after=("action", "runs")),
+    Act.RUN_JOB_STOPPED: ActSentence(sentence="stopped a run job", about=SubjectKind.RUN_JOB, after=("action",)),
+    Act.RUN_JOB_ENDED: ActSentence(
+        sentence="ended a run job", about=SubjectKind.RUN_JOB, after=("action", "done", "refused", "left")
+    ),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),
