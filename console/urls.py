@@ -38,6 +38,7 @@ from console.pages.runs import events as run_events
 from console.pages.runs import messages as run_say
 from console.pages.runs import start
 from console.pages.runs import views as runs
+from console.pages.runs.jobs import views as run_jobs
 from console.pages.runs.list import views as runs_list
 from console.pages.scenarios import authoring as scenario_edit
 from console.pages.scenarios import page as scenario_page
@@ -83,6 +84,11 @@ urlpatterns = [
     path("models/<slug:model_id>/test", models.test, name="model-test"),
     path("runs", runs_list.runs, name="runs"),
     path("runs/news", runs_list.news, name="runs-news"),
+    path("runs/jobs", run_jobs.jobs, name="runs-jobs"),
+    path("runs/jobs/new", run_jobs.new, name="runs-jobs-new"),
+    path("runs/jobs/<uuid:job_id>", run_jobs.job, name="runs-job"),
+    path("runs/jobs/<uuid:job_id>/live", run_jobs.live, name="runs-job-live"),
+    path("runs/jobs/<uuid:job_id>/stop", run_jobs.stop, name="runs-job-stop"),
     path("runs/<uuid:run_id>", runs.run, name="run"),
     *(
         path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")

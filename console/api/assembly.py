@@ -23,6 +23,7 @@ from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
 from console.api.runs import decisions as explained
+from console.api.runs import jobs as run_jobs
 from console.api.runs import operations as runs
 from console.api.runs import records
 from console.site.errors.pages import STATUS
@@ -59,6 +60,7 @@ ROUTERS = (
     drafts.router,
     memories.router,
     runs.router,
+    run_jobs.router,
     explained.router,
     records.cost_router,
     records.router,

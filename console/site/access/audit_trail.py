@@ -147,6 +147,8 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.TERMINATE_SENT,)), "run-terminate api-run-terminate"),
     (ByService((Act.PAUSE_SENT,)), "run-pause api-run-pause"),
     (ByService((Act.RESUME_SENT,)), "run-resume api-run-resume"),
+    (ByService((Act.RUN_JOB_BEGUN,)), "runs-jobs-new api-runs-jobs"),
+    (ByService((Act.RUN_JOB_STOPPED,)), "runs-job-stop api-runs-job-stop"),
     (ByService((Act.MESSAGE_SENT,)), "run-say api-run-say"),
     (ByService((Act.CONTEXT_SENT,)), "run-context api-run-context"),
     (ByService((Act.RUN_EXPORTED,)), "run-export api-run-export"),

@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
+from console.pages.runs.jobs.words import ACTION_WORDS
 from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
@@ -28,6 +29,7 @@ from console.site.sentences import sentence
 from console.templatetags.figures import moment
 from console.words.drills import DrillMark, cell_words, drill_mark
 from fabric.core.people.actor import Actor
+from fabric.core.people.roles import Right
 from fabric.core.values.units import US
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
@@ -165,6 +167,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             request, "runs/list/page.html", shown | {"too_long": _too_long(query, str(refusal), now)}, status=503
         )
     shown |= _build_side_parts(actor, query, fabrics, now, page) | _rows(page, query, now)
+    shown |= {"picks": actor.may_somewhere(Right.CONTROL), "actions": tuple(ACTION_WORDS.items())}
     return render(request, "runs/list/page.html", shown, status=422 if problem else 200)
 
 

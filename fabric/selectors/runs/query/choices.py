@@ -71,7 +71,7 @@ def count_choice(actor: Actor, choice: RunChoice, states: Collection[str], *, no
     rows = choose_runs(actor, choice, now=now).order_by().values("state")[: RUNS_MAX + 1]
     try:
         with time_limit(COUNT_LIMIT_S):
-            found = rows.aggregate(count=Count("*"), fitting=Count("*", filter=Q(state__in=sorted(states))))
+            found = rows.aggregate(count=Count("*"), fitting=Count("state", filter=Q(state__in=sorted(states))))
     except TookTooLong:
         return None
     return ChosenCount(found["count"], found["fitting"])

@@ -4,7 +4,7 @@ import pytest
 
 from fabric.composition.worker import job_duties
 from fabric.core.events.inputs import INBOX
-from fabric.models import AuditLine, Inbox, JobAction, Member, Run, RunJob, RunJobItem
+from fabric.models import AuditLine, Inbox, JobAction, Member, Run, RunJobItem
 from fabric.runtime.ports.journal import StoreUnavailable
 from fabric.selectors.runs.jobs import job_get, job_refusals
 from fabric.selectors.runs.query.choices import RunChoice
