@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -21,20 +21,22 @@ from fabric.services.runs.jobs.requests import job_begin, job_stop
 from fabric.services.runs.start import REASON_CHARS_MAX
 
 router = Router(tags=["runs"])
+ActionName = Literal["cancel", "pause", "resume", "retry", "terminate"]
+RunId = Annotated[str, Field(min_length=1, max_length=64)]
 JobId = Annotated[UUID, Path(description="The job's id.", example=EXAMPLE_ID)]
 
 
 class RunJobIn(RequestShape):
     """One action, and the runs that it is for: those of a query, or named ones."""
 
-    action: JobAction = Field(description="What is done to each run.", examples=["cancel"])
+    action: ActionName = Field(description="What is done to each run.", examples=["cancel"])
     query: str | None = Field(
         default=None,
         max_length=CHARS_MAX,
         description=f"All runs that match now, {RUNS_MAX:,} at most; an empty query matches every run.",
         examples=["fabric:research-desk state:running"],
     )
-    runs: list[UUID] = Field(
+    runs: list[RunId] = Field(
         default=[], max_length=NAMED_MAX, description=f"Ids of runs, {NAMED_MAX:,} at most, in place of a query."
     )
     reason: str = Field(
@@ -125,8 +127,8 @@ def begin_run_job(
     """Begin a run job. Workers act on each of its runs in batches; runs that start or match later are not touched."""
     begun = job_begin(
         actor=find_actor(request),
-        action=body.action,
-        choice=RunChoice(body.query or "", tuple(str(one) for one in body.runs)),
+        action=JobAction(body.action),
+        choice=RunChoice(body.query or "", tuple(dict.fromkeys(body.runs))),
         reason=body.reason,
         start_key=idempotency_key,
     )

@@ -23,6 +23,7 @@ class SubjectKind(StrEnum):
 
     RUN = "run"
     RUN_JOB = "run_job"
+    VIEW = "view"
     FABRIC = "fabric"
     PERSON = "person"
     WORKSPACE = "workspace"
@@ -148,6 +149,9 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.RUN_JOB_ENDED: ActSentence(
         sentence="ended a run job", about=SubjectKind.RUN_JOB, after=("action", "done", "refused", "left")
     ),
+    Act.VIEW_SAVED: ActSentence(sentence="saved a view of runs", about=SubjectKind.VIEW, after=("shared",)),
+    Act.VIEW_RENAMED: ActSentence(sentence="renamed a view of runs", about=SubjectKind.VIEW),
+    Act.VIEW_DELETED: ActSentence(sentence="deleted a view of runs", about=SubjectKind.VIEW),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),

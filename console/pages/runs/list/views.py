@@ -24,6 +24,7 @@ from console.pages.runs.jobs.words import ACTION_WORDS
 from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
+from console.pages.runs.list.saved import TABS_MAX, build_column_boxes, find_shown_view, list_shown_columns
 from console.site.access.actors import find_actor
 from console.site.sentences import sentence
 from console.templatetags.figures import moment
@@ -48,6 +49,8 @@ from fabric.selectors.runs.query.list_pages import (
 )
 from fabric.selectors.runs.query.orders import NEWEST, Order, keep_order, read_order
 from fabric.selectors.runs.query.values import Bounds
+from fabric.selectors.runs.saved_views import RunsView, list_saved_views
+from fabric.services.runs.saved_views import may_share
 from simulator.drills.runs.names import PART_WORDS
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.runs import PAGE, DrillRuns, drills_with_runs
@@ -82,11 +85,14 @@ class Tab:
     tone: str
     count: str
     current: bool
+    sort: str = ""
+    title: str = ""
+    """Who shares it; empty: it is ready-made, or the reader's own."""
 
     @property
     def href(self) -> str:
         """Its address."""
-        return address(self.query)
+        return address(self.query, sort=self.sort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,9 @@ def runs(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(order_address(asked, keep_order(request.GET.get("sort", ""), asked)))
     query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
     order = (keep_order if problem else read_order)(request.GET.get("sort", ""), query)
+    saved = list_saved_views(actor)
+    here = find_shown_view(saved, query, order)
+    columns = list_shown_columns(actor, here)
     shown: dict[str, Any] = {
         "query": query,
         "problem": problem,
@@ -153,7 +162,12 @@ def runs(request: HttpRequest) -> HttpResponse:
         "typed": problem.text if problem else query.text,
         "chips": [Chip(term, _without(query, term, order)) for term in query.terms],
         "sort": "" if order == NEWEST else order.name,
-        "tabs": _tabs(actor, query, now, fabrics),
+        "tabs": [*_tabs(actor, query, now, fabrics), *_list_saved_tabs(actor, saved, here)],
+        "saved": here,
+        "views": len(saved),
+        "columns": columns,
+        "column_boxes": build_column_boxes(columns),
+        "may_share": may_share(actor),
         "fields": _vocabulary("runs/list/fields.html"),
         "words": _vocabulary("runs/list/words.html"),
         "now_ms": now // 1_000,
@@ -187,10 +201,12 @@ def news(request: HttpRequest) -> HttpResponse:
     except TookTooLong as refusal:
         return HttpResponse(sentence(str(refusal)), status=503, content_type="text/plain; charset=utf-8")
     counts_new = request.GET.get("new", "yes") == "yes"
+    order = keep_order(request.GET.get("sort", ""), query)
     shown = {
+        "columns": list_shown_columns(actor, find_shown_view(list_saved_views(actor), query, order)),
         "count": found.count if counts_new else 0,
         "more": found.count >= NEWS_MAX,
-        "lines": _lines(found.changed, query, keep_order(request.GET.get("sort", ""), query), now),
+        "lines": _lines(found.changed, query, order, now),
         "now_ms": now // 1_000,
     }
     return render(request, "runs/list/news.html", shown)
@@ -267,6 +283,17 @@ def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids) -> list[Tab]:
         Tab(word, text, tone if count else "", _cap_count(count), query.text == text)
         for (word, text, tone), count in zip(TABS, counts, strict=True)
     ]
+
+
+def _list_saved_tabs(actor: Actor, saved: list[RunsView], here: RunsView | None) -> list[Tab]:
+    """Return the first saved views as tabs, without a count, and the shown one where it is none of them."""
+    first = saved[:TABS_MAX]
+    picked = [*first, here] if here and here not in first else first
+    return [Tab(view.name, view.query, "", "", view is here, view.sort, _name_sharer(actor, view)) for view in picked]
+
+
+def _name_sharer(actor: Actor, view: RunsView) -> str:
+    return "" if view.owner == actor.name else f"Shared by {view.owner}"
 
 
 def _cap_count(count: int | None) -> str:
