@@ -252,8 +252,8 @@ def jobs_round(camera: Camera) -> None:
     with camera.page() as page:
         ids = job_scenes.many(home, page)
         camera.shoot(job_scenes.listed(ids))
-        camera.shoot(job_scenes.running(home, page))
-        camera.shoot(job_scenes.ended(page))
+        for part in job_scenes.parts(home, page):
+            camera.shoot(part)
 
 
 OUTAGES = (

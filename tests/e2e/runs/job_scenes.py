@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page, expect
 
+from tests.e2e.decided import decided
 from tests.e2e.installation import Installation
 from tests.e2e.scenes import FABRIC, FABRICS, NOTES, PATIENT, REQUESTS, Scene, started
 
@@ -26,8 +27,7 @@ def many(home: Installation, page: Page) -> dict[str, str]:
         f"waiting{n}": started(page, "contract-advice", REQUESTS[n % len(REQUESTS)], notes, PATIENT) for n in range(4)
     }
     ids["ended"] = started(page, "contract-advice", "What do we owe?", notes, PATIENT)
-    page.goto(f"/runs/{ids['ended']}/cancel")
-    page.get_by_role("button", name="Cancel the run").click()
+    decided(page, "approve")
     page.locator("#live[data-live=ended]").wait_for()
     page.goto("/runs?q=state:waiting")
     for name, shared in (("Waits for us", False), ("Contract desk, this week", True)):
@@ -52,7 +52,7 @@ def selected(page: Page) -> None:
 def whole(page: Page) -> None:
     """All that match are chosen."""
     page.locator("#bulk-all").check()
-    expect(page.locator("#bulk-count")).to_contain_text("that match")
+    expect(page.locator("#bulk-count")).to_contain_text("All")
 
 
 def open_columns(page: Page) -> None:
@@ -87,27 +87,22 @@ def begin(page: Page, query: str, reason: str) -> str:
     return page.url.rpartition("/")[2]
 
 
-def running(home: Installation, page: Page) -> Iterator[Scene]:
-    """A job while its worker stands still in the middle of it, then after a stop."""
+def parts(home: Installation, page: Page) -> Iterator[list[Scene]]:
+    """A job while its worker stands still in the middle of it, after a stop, and one that ended with a refusal."""
     worker = home.worker()
     os.kill(worker, signal.SIGSTOP)
     try:
         job_id = begin(page, "state:waiting", "The provider is down.")
         home.stored("UPDATE fabric_run_job SET done = 2, refused = 1 WHERE id = ?", job_id)
-        yield Scene("jobs-running", f"/runs/jobs/{job_id}")
+        yield [Scene("jobs-running", f"/runs/jobs/{job_id}")]
         page.goto(f"/runs/jobs/{job_id}")
         page.get_by_role("button", name="Stop the job").click()
-        yield Scene("jobs-stopping", f"/runs/jobs/{job_id}")
+        page.get_by_text("It ends after its present batch.").wait_for()
+        yield [Scene("jobs-stopping", f"/runs/jobs/{job_id}")]
     finally:
         os.kill(worker, signal.SIGCONT)
-    page.goto(f"/runs/jobs/{job_id}")
     page.locator("[data-over]").wait_for()
-    yield Scene("jobs-stopped", f"/runs/jobs/{job_id}")
-
-
-def ended(page: Page) -> Iterator[Scene]:
-    """A job with a refusal, and the list of jobs."""
+    yield [Scene("jobs-stopped", f"/runs/jobs/{job_id}")]
     job_id = begin(page, "fabric:contract-advice", "The provider is down until Thursday.")
     page.locator("[data-over]").wait_for()
-    yield Scene("jobs-ended", f"/runs/jobs/{job_id}")
-    yield Scene("jobs-list", "/runs/jobs")
+    yield [Scene("jobs-ended", f"/runs/jobs/{job_id}"), Scene("jobs-list", "/runs/jobs")]

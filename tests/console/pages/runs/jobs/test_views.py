@@ -68,7 +68,7 @@ def test_runs_that_cannot_take_it_are_told_before_and_listed_after(browser, acto
     ended = ran(actor, small)
     queue_runs(actor, small, 1)
     asked = browser.get(NEW, {"action": "cancel", "all": "1"}).content.decode()
-    assert "1 of 2 runs allows it now. The other 1 is refused, each with its reason." in asked
+    assert "1 of 2 runs can take it now. The other 1 stays as it is;" in asked
     page = browser.get(browser.post(NEW, fields(asked))["Location"])
     job = RunJob.objects.get()
     jobs_advance(make_ports())
