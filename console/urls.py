@@ -44,6 +44,8 @@ from console.pages.runs import messages as run_say
 from console.pages.runs import start
 from console.pages.runs import stops as run_stops
 from console.pages.runs import views as runs
+from console.pages.runs.jobs import views as run_jobs
+from console.pages.runs.list import saved as runs_saved
 from console.pages.runs.list import views as runs_list
 from console.pages.scenarios import authoring as scenario_edit
 from console.pages.scenarios import page as scenario_page
@@ -93,6 +95,14 @@ urlpatterns = [
     path("runs", runs_list.runs, name="runs"),
     path("runs/news", runs_list.news, name="runs-news"),
     path("runs/export", runs_list.export, name="runs-export"),
+    path("runs/views", runs_saved.views, name="runs-views"),
+    path("runs/views/<uuid:view_id>", runs_saved.view, name="runs-view"),
+    path("runs/columns", runs_saved.columns, name="runs-columns"),
+    path("runs/jobs", run_jobs.jobs, name="runs-jobs"),
+    path("runs/jobs/new", run_jobs.new, name="runs-jobs-new"),
+    path("runs/jobs/<uuid:job_id>", run_jobs.job, name="runs-job"),
+    path("runs/jobs/<uuid:job_id>/live", run_jobs.live, name="runs-job-live"),
+    path("runs/jobs/<uuid:job_id>/stop", run_jobs.stop, name="runs-job-stop"),
     path("runs/<uuid:run_id>", runs.run, name="run"),
     *(
         path(f"runs/<uuid:run_id>/{name}", run_control.hold, {"name": name}, f"run-{name}")

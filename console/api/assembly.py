@@ -23,6 +23,7 @@ from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
 from console.api.runs import decisions as explained
+from console.api.runs import jobs as run_jobs
 from console.api.runs import labels as run_labels
 from console.api.runs import operations as runs
 from console.api.runs import records, stops
@@ -62,6 +63,7 @@ ROUTERS = (
     memories.router,
     runs.router,
     stops.router,
+    run_jobs.router,
     explained.router,
     run_labels.router,
     records.cost_router,

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from fabric.composition import outbox
-from fabric.composition.engine import Engine, nudge, signer, store
+from fabric.composition.engine import Engine, clock, nudge, signer, store
 from fabric.services.audit.checkpoints import audit_seal, audit_waits, checkpoints_make
 from fabric.services.audit.folds import folds_flush, folds_wait
 from fabric.services.audit.retention import audit_retain, audit_rules_wanted
@@ -20,6 +20,8 @@ from fabric.services.budgets.caps import grants_prune, grants_to_prune
 from fabric.services.installation.retention import retention_apply, retention_wanted
 from fabric.services.memories.retention import memories_tidy, values_held
 from fabric.services.models.breakers import guard_changes_prune, guard_changes_to_prune
+from fabric.services.runs.jobs.actions import RunPorts
+from fabric.services.runs.jobs.steps import jobs_advance, jobs_wait
 from fabric.services.runs.stop_work import stops_carry_out
 from fabric.services.runs.stops import are_stops_due
 from fabric.worker.process.duties import DutySpec, DutyThread, database_us
@@ -86,6 +88,15 @@ def duties() -> tuple[DutySpec, ...]:
     return stops, folds, seal, checkpoint, retention, cut, prune, changes, memories
 
 
+def job_duties() -> tuple[DutySpec, ...]:
+    """Return the duty that carries out run jobs. It has a thread of its own: a long job must not delay the others."""
+    ports = RunPorts(store=store(), nudge=nudge(), now=clock().now)
+    jobs = DutySpec(
+        name="run_jobs", look_s=1.0, every_s=0.0, lease_s=60.0, wanted=jobs_wait, act=lambda: jobs_advance(ports)
+    )
+    return (jobs,)
+
+
 class EngineWorker:
     """The engine of a worker process, as soon as it has one. A worker without an engine waits for it; it never exits
     for the lack of one.
@@ -130,7 +141,7 @@ class EngineWorker:
             self.watchdog = Watchdog(map_threads(engine.host), engine.worn_out, engine.stop, os._exit)
             self.watchdog.start()
             engine.host.offer()
-            groups = (duties(), *outbox.duties(self._ending))
+            groups = (duties(), job_duties(), *outbox.duties(self._ending))
             self.threads = tuple(DutyThread(group, engine.host.lease.name) for group in groups)
             for thread in self.threads:
                 thread.start()

@@ -238,7 +238,7 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     "review_history": (Act.DECISIONS_EXPORTED,),
     "run": (
         Act.RUN_STARTED, Act.RUN_FORKED, Act.CANCEL_SENT, Act.TERMINATE_SENT, Act.PAUSE_SENT, Act.RESUME_SENT, Act.MESSAGE_SENT,
-        Act.CONTEXT_SENT, Act.RUN_LABELLED,
+        Act.CONTEXT_SENT, Act.RUN_LABELLED, Act.RUN_JOB_BEGUN, Act.RUN_JOB_ENDED,
     ),
     "token": (Act.TOKEN_CREATED, Act.TOKEN_REVOKED),
     "verify_audit": LOOKS,

@@ -11,8 +11,10 @@ from fabric.models.people.members import ApiToken, Invitation, Member
 from fabric.models.people.sign_ins import Identity, LoginLink, RecoveryCode, SecondFactor, SignIn, SignInTries, UsedOnce
 from fabric.models.provider_keys import ModelTest, ProviderKey
 from fabric.models.reviews import FollowUpClosure, Review, ReviewAssignment, ReviewViewer
+from fabric.models.runs.jobs import ItemOutcome, JobAction, JobState, RunJob, RunJobItem
 from fabric.models.runs.journal import Event, Inbox, Snapshot
 from fabric.models.runs.run import Attachment, Family, Incarnation, Priority, Run, RunLabel
+from fabric.models.runs.saved_views import ColumnChoice, SavedView
 from fabric.models.runs.stops import StartStop, StoppedRun
 from fabric.models.spending import (
     BudgetWindow,
@@ -37,6 +39,7 @@ __all__ = [
     "BudgetWindow",
     "ChangeRequest",
     "Checkpoint",
+    "ColumnChoice",
     "Draft",
     "DraftStep",
     "Duty",
@@ -56,6 +59,9 @@ __all__ = [
     "InboxSeen",
     "Incarnation",
     "Invitation",
+    "ItemOutcome",
+    "JobAction",
+    "JobState",
     "KeyField",
     "LoginLink",
     "Member",
@@ -76,7 +82,10 @@ __all__ = [
     "ReviewViewer",
     "Revision",
     "Run",
+    "RunJob",
+    "RunJobItem",
     "RunLabel",
+    "SavedView",
     "SecondFactor",
     "SharedBudget",
     "SharedGrant",

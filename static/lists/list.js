@@ -91,7 +91,7 @@ function change(row) {
   if (!old) return;
   const held = old.contains(document.activeElement);
   const box = old.querySelector("input[type=checkbox]");
-  if (box) row.querySelector("td")?.before(keep(box));
+  if (box) row.prepend(keep(box));
   old.replaceWith(row);
   localise(row);
   if (held) row.querySelector("a.cell")?.focus({ preventScroll: true });

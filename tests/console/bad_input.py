@@ -23,20 +23,26 @@ from fabric.models import (
     Fabric,
     Inbox,
     Invitation,
+    JobAction,
     Member,
     MemoryEntry,
     Review,
     Run,
+    RunJob,
+    SavedView,
     StartStop,
 )
 from fabric.selectors.fabrics.lookup import fabric_get
 from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.audit.holds import hold_place
 from fabric.services.drafts.changes import draft_change, draft_of_fabric
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.fabrics.yaml.edits import PutEdit
 from fabric.services.models.catalogue import models_list
 from fabric.services.people.invitations import invitation_create
+from fabric.services.runs.jobs.requests import job_begin
+from fabric.services.runs.saved_views import view_save
 from fabric.services.runs.start import run_start
 from fabric.worker.nudges.listener import NullNudge
 from simulator.drills.library.services import scenario_save
@@ -69,10 +75,17 @@ def run(actor, doubtful):
     drilled(actor, "guarded")
     drafted(actor, doubtful)
     change_waits(actor, doubtful)
+    acted_on_many(actor)
     scenario_save(actor=actor, source=plain("doubtful"))
     member("colleague", "viewer")
     invitation_create(actor=actor, roles=["viewer"])
     return found
+
+
+def acted_on_many(actor):
+    """A job that waits, and a saved view: their ids."""
+    job = job_begin(actor=actor, action=JobAction.CANCEL, choice=RunChoice()).job
+    return {"job_id": job.id, "view_id": view_save(actor=actor, name="Kept").id}
 
 
 def drafted(actor, fabric):
@@ -108,6 +121,12 @@ def _recorded(workspace_id):
 def _changed(workspace_id):
     one = ChangeRequest.objects.filter(workspace_id=workspace_id).first()
     return {"change_id": one.id} if one else {}
+
+
+def _acted_on_many(workspace_id):
+    job = RunJob.objects.filter(workspace_id=workspace_id).first()
+    view = SavedView.objects.filter(workspace_id=workspace_id).first()
+    return {"job_id": job.id, "view_id": view.id} if job and view else {}
 
 
 def _scheduled(workspace_id):
@@ -155,6 +174,7 @@ def foreign(stranger):
         "notification_id": notification_row(stranger, theirs.run_id),
         "model_id": model_of(stranger.workspace_id),
         **drilled(stranger, "theirs"),
+        **acted_on_many(stranger),
         **_theirs(stranger.workspace_id),
         "change_id": change_waits(stranger, "theirs"),
         "hold_id": hold_place(
@@ -204,6 +224,7 @@ LOOKED_FOR = (
     ({"stop_id"}, _stopped),
     ({"change_id"}, _changed),
     ({"record_id"}, _recorded),
+    ({"job_id", "view_id"}, _acted_on_many),
 )
 """What is asked of the workspace, and only where an address has it: thousands are made."""
 

@@ -38,7 +38,7 @@ from tests.e2e.models import model_scenes
 from tests.e2e.notifications import notification_scenes
 from tests.e2e.people import member_scenes
 from tests.e2e.reviews import history_scenes, review_scenes
-from tests.e2e.runs import attachment_scenes, held_scenes, saying_scenes, stop_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, job_scenes, saying_scenes, stop_scenes
 from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
@@ -260,6 +260,18 @@ def saying_round(camera: Camera) -> None:
     camera.shoot(saying_scenes.looking(ids))
 
 
+def jobs_round(camera: Camera) -> None:
+    """Actions on many runs, and saved views."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    camera.shoot(job_scenes.EMPTY)
+    with camera.page() as page:
+        ids = job_scenes.many(home, page)
+        camera.shoot(job_scenes.listed(ids))
+        for part in job_scenes.parts(home, page):
+            camera.shoot(part)
+
+
 OUTAGES = (
     Scene("overview-no-worker", "/"),
     Scene("runs-no-worker", "/runs"),
@@ -323,6 +335,7 @@ ROUNDS: dict[str, Round] = {
     "editor": Round(editor_parts_scenes.beside_a_crm, editor_round),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
     "stops": Round(_plain, lambda camera, _: stops_round(camera)),
+    "jobs": Round(_plain, lambda camera, _: jobs_round(camera)),
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),
     "topologies": Round(_plain, lambda camera, _: topologies_round(camera)),

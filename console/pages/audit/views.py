@@ -244,6 +244,7 @@ def _plain(value: Any) -> str:
 def _build_page(about: str, subject: str) -> str:
     routes = {
         SubjectKind.RUN: ("run", "run_id"),
+        SubjectKind.RUN_JOB: ("runs-job", "job_id"),
         SubjectKind.FABRIC: ("fabric", "name"),
         SubjectKind.SCENARIO: ("scenario", "scenario_name"),
     }

@@ -22,16 +22,15 @@ from console.site.errors import pages as errors
 from console.site.sentences import sentence
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
-from fabric.core.values.flow import RunState
 from fabric.core.values.words import count, words
+from fabric.models import JobAction
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices
 from fabric.services.runs.control import run_cancel, run_pause, run_resume, run_terminate
 from fabric.services.runs.forks import REQUEST, ForkEdit, ForkOrigin, fork_origin, run_fork
-
-GOES_ON = frozenset({RunState.QUEUED, RunState.RUNNING, RunState.WAITING})
+from fabric.services.runs.jobs.actions import ACTIONS, ActionRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,10 @@ class Hold:
     icon: str
     tone: Literal["primary", "danger"]
     follows: tuple[str, ...]
-    reason: Literal["optional", "needed", "none"]
+    rule: ActionRule
+    """Its states, and whether it asks for a reason."""
     back: str
     """Link back, without the action."""
-    states: frozenset[RunState]
-    """In which it is possible."""
     service: Callable[..., bool]
     done: str
     before: str
@@ -66,9 +64,8 @@ HOLDS: Mapping[str, Hold] = {
             "Running calls are abandoned and billed at their maximum.",
             "Changes are undone where possible. The run ends as cancelled with its results so far. You cannot undo this.",
         ),
-        "optional",
+        ACTIONS[JobAction.CANCEL],
         "Keep it running",
-        GOES_ON | {RunState.PAUSED, RunState.UNWINDING, RunState.QUARANTINED},
         run_cancel,
         "The run is being cancelled. It ends when its calls are abandoned.",
         "The run was being cancelled already.",
@@ -83,9 +80,8 @@ HOLDS: Mapping[str, Hold] = {
             "Nothing is undone. Changes by tools stay; the history lists them.",
             "The run ends as aborted at once. You cannot undo this; cancelling is gentler.",
         ),
-        "needed",
+        ACTIONS[JobAction.TERMINATE],
         "Keep it running",
-        GOES_ON | {RunState.PAUSED, RunState.CANCELLING, RunState.UNWINDING, RunState.QUARANTINED},
         run_terminate,
         "The run is being terminated.",
         "The run was being terminated already.",
@@ -100,9 +96,8 @@ HOLDS: Mapping[str, Hold] = {
             "Running calls finish and their results are kept.",
             "Its clocks stop. An open review keeps its own due time.",
         ),
-        "optional",
+        ACTIONS[JobAction.PAUSE],
         "Keep it running",
-        GOES_ON,
         run_pause,
         "The run is being paused: calls in flight still come back.",
         "The run was paused already.",
@@ -113,9 +108,8 @@ HOLDS: Mapping[str, Hold] = {
         "play",
         "primary",
         ("It continues from here with its remaining time.",),
-        "none",
+        ACTIONS[JobAction.RESUME],
         "Leave it paused",
-        frozenset({RunState.PAUSED}),
         run_resume,
         "The run continues.",
         "The run is not paused. It continues.",
@@ -126,7 +120,7 @@ HOLDS: Mapping[str, Hold] = {
 
 def offered_holds(run: RunView) -> list[str]:
     """Return the acts that the run's state allows."""
-    return [name for name, hold in HOLDS.items() if run.state in hold.states]
+    return [name for name, hold in HOLDS.items() if run.state in hold.rule.states]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -134,11 +128,11 @@ def hold(request: HttpRequest, run_id: UUID, name: str) -> HttpResponse:
     """Say what follows first; a POST does it. 422: a reason is missing; 409: it is not possible any more."""
     actor, key, one = actor_on_run(request), str(run_id), HOLDS[name]
     view = run_get(actor, key)
-    made = Form if one.reason == "none" else ReasonForm
+    made = Form if one.rule.reason == "none" else ReasonForm
     form = made(request.POST if request.method == "POST" else None)
     status = 200
     if request.method == "POST" and form.is_valid():
-        given = {} if one.reason == "none" else {"reason": form.cleaned_data["reason"]}
+        given = {} if one.rule.reason == "none" else {"reason": form.cleaned_data["reason"]}
         try:
             fresh = one.service(store=wiring.store(), nudge=wiring.nudge(), actor=actor, run_id=key, **given)
         except Refused as refusal:

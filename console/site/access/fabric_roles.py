@@ -68,6 +68,7 @@ FABRIC_OF: Mapping[str, Finder] = {
 
 WORKSPACES = frozenset(
     {"member_id", "invitation_id", "token", "model_id", "card", "scenario_name", "scope", "hold_id", "record_id"}
+    | {"job_id", "view_id"}
 )
 """Names of objects that belong to the workspace and to no fabric. A breaker is moved by any operator."""
 OTHER_NAMES = frozenset(

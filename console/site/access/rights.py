@@ -110,7 +110,12 @@ _LOOKS = (
     "run-terminate",
     "runs",
     "runs-export",
+    "runs-job",
+    "runs-job-live",
+    "runs-jobs",
+    "runs-jobs-new",
     "runs-news",
+    "runs-views",
     "scenario",
     "scenario-edit",
     "scenario-json",
@@ -192,6 +197,8 @@ CHANGES: Mapping[str, Wants] = {
     "api-run-say": (Right.CONTROL,),
     "api-run-scenario": (Right.EDIT,),
     "api-run-terminate": (Right.CONTROL,),
+    "api-runs-job-stop": (Right.CONTROL,),
+    "api-runs-jobs": (Right.CONTROL, Right.RUN),
     "api-runs": (Right.RUN,),
     "api-scenario-drills": (Right.RUN,),
     "api-scenarios": (Right.EDIT,),
@@ -277,6 +284,11 @@ CHANGES: Mapping[str, Wants] = {
     "run-stop-allow": (Right.STOP,),
     "run-stops": (Right.STOP,),
     "run-terminate": (Right.CONTROL,),
+    "runs-columns": EACH_MEMBER,
+    "runs-job-stop": (Right.CONTROL,),
+    "runs-jobs-new": (Right.CONTROL, Right.RUN),
+    "runs-view": OTHERS,
+    "runs-views": OTHERS,
     "scenario-ask": (Right.RUN,),
     "scenario-delete": (Right.EDIT,),
     "scenario-duplicate": (Right.EDIT,),
@@ -295,9 +307,11 @@ CHANGES: Mapping[str, Wants] = {
 
 _AUDIT = "audit audit-news audit-record audit-holds api-audit api-audit-record api-audit-holds"
 _CONTENTS = "run-event-json run-fork run-scenario"
+_JOBS = "runs-job runs-job-live runs-jobs api-runs-job api-runs-jobs"
 READERS: Mapping[str, Wants] = {
     **dict.fromkeys(_AUDIT.split(), (Right.AUDIT,)),
     **dict.fromkeys(_CONTENTS.split(), (Right.CONTENTS,)),
+    **dict.fromkeys(_JOBS.split(), (Right.CONTROL,)),
 }
 """Rights that reading an address needs, by route name; every member may read any other."""
 

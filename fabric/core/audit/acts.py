@@ -22,6 +22,8 @@ class SubjectKind(StrEnum):
     """Kind of an audit line's subject."""
 
     RUN = "run"
+    RUN_JOB = "run_job"
+    VIEW = "view"
     FABRIC = "fabric"
     PERSON = "person"
     WORKSPACE = "workspace"
@@ -153,6 +155,14 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.NEW_RUNS_ALLOWED: ActSentence(sentence="allowed new runs again", about=SubjectKind.WORKSPACE, after=("resume",)),
     Act.STOP_EXPIRED: ActSentence(sentence="ended a stop of new runs at its given end", about=SubjectKind.WORKSPACE),
     Act.RUN_LABELLED: _run("changed a run's labels", before=("before",), after=("after",)),
+    Act.RUN_JOB_BEGUN: ActSentence(sentence="began a run job", about=SubjectKind.RUN_JOB, after=("action", "runs")),
+    Act.RUN_JOB_STOPPED: ActSentence(sentence="stopped a run job", about=SubjectKind.RUN_JOB, after=("action",)),
+    Act.RUN_JOB_ENDED: ActSentence(
+        sentence="ended a run job", about=SubjectKind.RUN_JOB, after=("action", "done", "refused", "left")
+    ),
+    Act.VIEW_SAVED: ActSentence(sentence="saved a view of runs", about=SubjectKind.VIEW, after=("shared",)),
+    Act.VIEW_RENAMED: ActSentence(sentence="renamed a view of runs", about=SubjectKind.VIEW),
+    Act.VIEW_DELETED: ActSentence(sentence="deleted a view of runs", about=SubjectKind.VIEW),
     Act.RUN_ERASED: ActSentence(
         sentence="erased the contents of a run", about=SubjectKind.RUN, after=("events", "documents", "memories"), kept=True
     ),

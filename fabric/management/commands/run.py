@@ -32,6 +32,7 @@ from fabric.management.output.run_list import (
 )
 from fabric.management.output.runs import documents_read, progress, report, summary
 from fabric.management.run_follower import Following, silent
+from fabric.management.run_jobs import act_on_matching
 from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import excerpt, find_origin
 from fabric.runtime.ports.journal import Document
@@ -68,11 +69,14 @@ class Command(FabricCommand):
         follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
         controls = [_add_control(actions, verb, says) for verb, (_, says) in VERBS.items()]
         for one in (show, label, follow, *controls):
-            one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it")
+            many = {"nargs": "?"} if one in controls and one.get_default("many") else {}
+            one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it", **many)
         label.add_argument("labels", nargs="+", metavar="LABEL", help="KEY=VALUE sets one, KEY- removes one")
+        retry = actions.add_parser("retry", help="try all matching runs again that ended without an answer")
+        _add_query(retry, required=True)
         for one in (start, follow, *controls):
             one.add_argument("--wait", action="store_true", help="stay while the run waits for a person")
-        for one in (start, listing, show, label, follow, *controls):
+        for one in (start, listing, show, label, follow, retry, *controls):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
         add_verbs(
             actions,
@@ -85,7 +89,11 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the verb."""
         actor, action = owner_actor(), options["action"]
+        if options.get("query") is not None and action != "list":
+            return self._act_on_matching(actor, options)
         if "run" in options:
+            if options["run"] is None:
+                raise Refused("name a run, or give --query with the runs", code="invalid", field="run")
             options["run"] = whole_run_id(actor, options["run"])
         if action in VERBS:
             return self._control(actor, options)
@@ -191,6 +199,11 @@ class Command(FabricCommand):
         if options["json"]:
             self.put(summary(actor, run) | {"documents": documents_read(run.id)})
         return OK
+
+    def _act_on_matching(self, actor: Actor, options: dict[str, Any]) -> int:
+        if options.get("run") is not None:
+            raise Refused("give either RUN or --query, not both", code="invalid", field="query")
+        return act_on_matching(self, actor, options)
 
     def _follow_run(self, actor: Actor, run_id: str, options: dict[str, Any]) -> int:
         """Follow the run to its end, or to its wait for a person."""
@@ -346,6 +359,9 @@ def _add_list(actions: Any) -> CommandParser:
 
 def _add_control(actions: Any, verb: str, says: str) -> CommandParser:
     parser: CommandParser = actions.add_parser(verb, help=says, description=says)
+    if verb in MANY:
+        parser.set_defaults(many=True)
+        _add_query(parser)
     if verb in ("pause", "cancel", "terminate"):
         parser.add_argument("--reason", default="", metavar="TEXT", help="why: kept in the journal; terminate needs it")
     elif verb == "say":
@@ -360,6 +376,17 @@ def _add_control(actions: Any, verb: str, says: str) -> CommandParser:
         parser.add_argument("--edit", metavar="STAGE", help="--input is the new output of this stage as JSON")
         _add_input(parser, "a new request")
     return parser
+
+
+MANY = ("pause", "resume", "cancel", "terminate")
+"""Verbs that also act on all runs of a query."""
+
+
+def _add_query(parser: CommandParser, *, required: bool = False) -> None:
+    parser.add_argument(
+        "--query", required=required, metavar="QUERY", help="all runs that match, as on the page Runs, in place of RUN"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --query: do it; without, say how many runs match")
 
 
 def _add_input(parser: CommandParser, what: str) -> None:

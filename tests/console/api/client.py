@@ -16,8 +16,8 @@ MEDIA = {True: "application/json", False: "application/problem+json"}
 
 def promised(method: str, path: str) -> Any:
     """The operation that answers there; None where there is none."""
-    # An address without parts that vary comes before those that it fits too.
-    for template, verb, operation in sorted(operations(schema()), key=lambda one: "{" in one[0]):
+    # An address without names comes before one with them: /runs/jobs is no run.
+    for template, verb, operation in sorted(operations(schema()), key=lambda one: one[0].count("{")):
         if verb == method and re.fullmatch(re.sub(r"\{[^}]+\}", "[^/]+", template), path):
             return operation
     return None

@@ -65,6 +65,23 @@ FORMS = {
     "run-terminate": FormCase(("reason",), {"reason": "Not needed."}, 302, "", (302, 413, 422)),
     "run-pause": FormCase(("reason",), {"reason": "Not now."}, 302, "", (302, 413, 422)),
     "run-resume": FormCase((), {}, 302, "", (302,)),
+    "runs-jobs-new": FormCase(
+        ("action", "all", "q", "run", "reason", "start_key"),
+        {"action": "cancel", "all": "1", "start_key": "page-0004"},
+        302,
+        "",
+        (400, 409, 413, 422),
+    ),
+    "runs-job-stop": FormCase((), {}, 302, "", (302,)),
+    "runs-views": FormCase(
+        ("name", "q", "sort", "column", "with_columns", "shared"),
+        {"name": "Mine"},
+        409,
+        "is named",
+        (409, 413, 422),
+    ),
+    "runs-view": FormCase(("act", "name"), {"act": "rename", "name": "Other"}, 302, "", (302, 413, 422)),
+    "runs-columns": FormCase(("column", "q", "sort"), {"column": "state"}, 302, "", (302, 413, 422)),
     "run-say": FormCase(
         ("text", "start_key"),
         {"text": "Mind the VAT.", "start_key": "page-0003"},

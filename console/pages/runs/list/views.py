@@ -22,9 +22,11 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
+from console.pages.runs.jobs.words import ACTION_WORDS
 from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
+from console.pages.runs.list.saved import TABS_MAX, build_column_boxes, find_shown_view, list_shown_columns
 from console.site.access.actors import find_actor
 from console.site.downloads import list_response
 from console.site.requests.time_zone import find_zone
@@ -32,6 +34,7 @@ from console.site.sentences import sentence
 from console.templatetags.figures import moment
 from console.words.drills import DrillMark, cell_words, drill_mark
 from fabric.core.people.actor import Actor
+from fabric.core.people.roles import Right
 from fabric.core.values.units import US
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
@@ -52,6 +55,8 @@ from fabric.selectors.runs.query.list_pages import (
 from fabric.selectors.runs.query.orders import NEWEST, Order, keep_order, read_order
 from fabric.selectors.runs.query.run_lines import RUNS_MAX, RunLines
 from fabric.selectors.runs.query.values import Bounds, Kind
+from fabric.selectors.runs.saved_views import RunsView, list_saved_views
+from fabric.services.runs.saved_views import may_share
 from simulator.drills.runs.names import PART_WORDS
 from simulator.drills.selectors.drill_views import DrillView
 from simulator.drills.selectors.runs import PAGE, DrillRuns, drills_with_runs
@@ -86,11 +91,14 @@ class Tab:
     tone: str
     count: str
     current: bool
+    sort: str = ""
+    title: str = ""
+    """Who shares it; empty: it is ready-made, or the reader's own."""
 
     @property
     def href(self) -> str:
         """Its address."""
-        return address(self.query)
+        return address(self.query, sort=self.sort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +163,9 @@ def runs(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(order_address(asked, keep_order(request.GET.get("sort", ""), asked)))
     query, problem = (_last_good(request, now, fabrics), asked) if isinstance(asked, Problem) else (asked, None)
     order = (keep_order if problem else read_order)(request.GET.get("sort", ""), query)
+    saved = list_saved_views(actor)
+    here = find_shown_view(saved, query, order)
+    columns = list_shown_columns(actor, here)
     shown: dict[str, Any] = {
         "query": query,
         "problem": problem,
@@ -162,7 +173,12 @@ def runs(request: HttpRequest) -> HttpResponse:
         "typed": problem.text if problem else query.text,
         "chips": [Chip(term, _without(query, term, order)) for term in query.terms],
         "sort": "" if order == NEWEST else order.name,
-        "tabs": _tabs(actor, query, now, fabrics, zone),
+        "tabs": [*_tabs(actor, query, now, fabrics, zone), *_list_saved_tabs(actor, saved, here)],
+        "saved": here,
+        "views": len(saved),
+        "columns": columns,
+        "column_boxes": build_column_boxes(columns),
+        "may_share": may_share(actor),
         "fields": _vocabulary("runs/list/fields.html"),
         "words": _vocabulary("runs/list/words.html"),
         "now_ms": now // 1_000,
@@ -180,6 +196,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             request, "runs/list/page.html", shown | {"too_long": _too_long(query, str(refusal), now)}, status=503
         )
     shown |= _build_side_parts(actor, query, fabrics, now, page) | _rows(page, query, now)
+    shown |= {"picks": actor.may_somewhere(Right.CONTROL), "actions": tuple(ACTION_WORDS.items())}
     return render(request, "runs/list/page.html", shown, status=422 if problem else 200)
 
 
@@ -199,10 +216,12 @@ def news(request: HttpRequest) -> HttpResponse:
     except TookTooLong as refusal:
         return HttpResponse(sentence(str(refusal)), status=503, content_type="text/plain; charset=utf-8")
     counts_new = request.GET.get("new", "yes") == "yes"
+    order = keep_order(request.GET.get("sort", ""), query)
     shown = {
+        "columns": list_shown_columns(actor, find_shown_view(list_saved_views(actor), query, order)),
         "count": found.count if counts_new else 0,
         "more": found.count >= NEWS_MAX,
-        "lines": _lines(found.changed, query, keep_order(request.GET.get("sort", ""), query), now),
+        "lines": _lines(found.changed, query, order, now),
         "now_ms": now // 1_000,
     }
     return render(request, "runs/list/news.html", shown)
@@ -296,6 +315,17 @@ def _tabs(actor: Actor, query: Query, now: int, fabrics: Ids, zone: tzinfo) -> l
         Tab(word, text, tone if count else "", _cap_count(count), query.text == text)
         for (word, text, tone), count in zip(TABS, counts, strict=True)
     ]
+
+
+def _list_saved_tabs(actor: Actor, saved: list[RunsView], here: RunsView | None) -> list[Tab]:
+    """Return the first saved views as tabs, without a count, and the shown one where it is none of them."""
+    first = saved[:TABS_MAX]
+    picked = [*first, here] if here and here not in first else first
+    return [Tab(view.name, view.query, "", "", view is here, view.sort, _name_sharer(actor, view)) for view in picked]
+
+
+def _name_sharer(actor: Actor, view: RunsView) -> str:
+    return "" if view.owner == actor.name else f"Shared by {view.owner}"
 
 
 def _cap_count(count: int | None) -> str:

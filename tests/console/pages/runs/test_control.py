@@ -28,7 +28,7 @@ def run_id(actor, small):
 
 def test_every_state_has_its_ways_out_and_no_ended_run_has_any():
     for state in RunState:
-        offered = {name for name, hold in HOLDS.items() if state in hold.states}
+        offered = {name for name, hold in HOLDS.items() if state in hold.rule.states}
         assert bool(offered) == (state not in TERMINAL)
         assert ("resume" in offered) == (state is RunState.PAUSED)
         assert "terminate" in offered or state in TERMINAL

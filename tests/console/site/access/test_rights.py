@@ -24,13 +24,27 @@ from console.site.access.policies import ROUTES, Policy
 from console.site.access.rights import _LOOKS, CHANGES, LOOKS, rights_for, roles_for
 from fabric.core.people.roles import RIGHTS, Right, Role, holders
 from fabric.core.values.taxonomy import FailureType, Tier
-from fabric.models import AuditLine, Inbox, Member, MemoryEntry, ModelTest, ProviderKey, Revision, Run
+from fabric.models import (
+    AuditLine,
+    Inbox,
+    JobAction,
+    Member,
+    MemoryEntry,
+    ModelTest,
+    ProviderKey,
+    Revision,
+    Run,
+    RunJob,
+)
 from fabric.selectors.models.breakers import list_breaker_views
 from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.audit.holds import hold_place
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.models.catalogue import models_list
 from fabric.services.people.invitations import invitation_create
+from fabric.services.runs.jobs.requests import job_begin
+from fabric.services.runs.saved_views import view_save
 from fabric.services.runs.stops import stop_new_runs
 from simulator.drills.library.services import scenario_save
 from simulator.drills.models.tables import Drill, Schedule, StoredScenario
@@ -63,6 +77,8 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "run-labels": {"label_key": "team", "label_value": "ops"},
     "run-scenario": {"name": "kept"},
     "run-stops": {"fabric": "doubtful", "running": "finish", **WHY},
+    "runs-jobs-new": {"action": "cancel", "all": "1", "q": "fabric:doubtful"},
+    "runs-views": {"name": "mine"},
     "reviews-export": {"form": "csv"},
     "audit-export": {"form": "csv"},
     "audit-holds": {"act": "place", "about": "fabric", "name": "small", **WHY},
@@ -114,6 +130,7 @@ API: Mapping[str, Mapping[str, Any]] = {
     "api-run-labels": {"set": {"team": "ops"}},
     "api-run-fork": {"seq": 1},
     "api-run-event-reveal": {"seq": 1},
+    "api-runs-jobs": {"action": "cancel", "query": "fabric:doubtful"},
     "api-breakers-open": MOVE,
     "api-breakers-reset": MOVE,
     "api-fabrics": {"source": SMALL},
@@ -185,6 +202,8 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "kind": breaker.kind,
         "change_id": change_waits(actor, "small"),
         "hold_id": hold_place(actor=actor, about="person", name="target", reason="A case.").id,
+        "job_id": job_begin(actor=actor, action=JobAction.CANCEL, choice=RunChoice()).job.id,
+        "view_id": view_save(actor=actor, name="mine").id,
         "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).values_list("id", flat=True)[0],
     }
     browsers, programs = {}, {}
@@ -202,6 +221,7 @@ def standing() -> Mapping[str, int]:
     counted = (
         Revision,
         Run,
+        RunJob,
         Inbox,
         Drill,
         Schedule,
@@ -367,6 +387,7 @@ def test_every_member_sees_every_page(world):
         ("/scenarios/endpoint-down?fabric=small", "Run", Right.RUN),
         ("/scenarios/new", "Save scenario", Right.EDIT),
         ("/drills/schedules", "Make the schedule", Right.OPERATE),
+        ("/runs/jobs/new?action=cancel&all=1", "Cancel 1 matching run", Right.CONTROL),
     ],
 )
 def test_a_button_that_does_nothing_for_who_looks_on_says_for_whom_it_is(world, path, button, who):

@@ -1,0 +1,1 @@
+"""Begin, stop and carry out run jobs: one action on many runs."""
