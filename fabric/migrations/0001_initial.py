@@ -1228,6 +1228,7 @@ class Migration(migrations.Migration):
                 'db_table': 'fabric_stopped_run',
             },
         ),
+        migrations.CreateModel(
             name='RunJob',
             fields=[
                 ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
