@@ -44,14 +44,15 @@ def snooze(request: HttpRequest, review_id: str) -> HttpResponse:
     """Hide the review from the viewer's own list until a time, or show it again (``end``). 422: the time is refused."""
     actor, typed = find_actor(request.user), request.POST.get("until", "")[:UNTIL_CHARS_MAX]
 
-    def act() -> object:
+    def act() -> None:
         if "end" in request.POST:
-            return snooze_end(actor=actor, review_id=review_id)
+            snooze_end(actor=actor, review_id=review_id)
+            return
         until = read_until(typed)
         if until is None:
             message = f"{typed!r} is no date: write it as 2026-11-30T18:00, in UTC"
             raise Refused(message, code="invalid", field="until")
-        return review_snooze(actor=actor, review_id=review_id, until=until)
+        review_snooze(actor=actor, review_id=review_id, until=until)
 
     return _then(request, actor, review_id, act, lambda said: TalkForm(until=typed, until_problem=said))
 

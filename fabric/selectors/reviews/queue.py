@@ -240,8 +240,9 @@ def reviews_waiting(actor: Actor) -> ReviewCount:
 
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
-    """Return the number of open reviews and follow-ups that wait for the actor, at most ``most``. Those that another person has claimed, or that the actor has snoozed, are left out. One statement, from
-    two partial indexes.
+    """Return the number of open reviews and follow-ups that wait for the actor, at most ``most``. One statement.
+
+    Those that another person has claimed, or that the actor has snoozed, are left out.
     """
     rows = Review.objects.filter(match_visible(actor, Review))
     found = _count_each([rows.filter(match_waiting_reviews(actor)), rows.filter(match_waiting_follow_ups(actor))], most)

@@ -169,14 +169,13 @@ def review_assign_to_role(*, actor: Actor, review_id: str, role: str) -> None:
         raise Refused(message, code="invalid", field="to")
     with transaction.atomic():
         moved = {**_LET_GO, "role": name, "assigned_by": actor.name, "claimed_at": StoreNow()}
-        rows = ReviewAssignment.objects.filter(review=item.id, workspace_id=actor.workspace_id)
         if seen is None:
-            first = {"lease": 1, "claimed_at": StoreNow(), "lease_until": StoreNow()}
-            columns = {"workspace_id": actor.workspace_id, "run_id": item.run_id, "role": name, **first}
-            row = ReviewAssignment(review=item.id, assigned_by=actor.name, **columns)
-            done = ReviewAssignment.objects.bulk_create([row], ignore_conflicts=True)
+            own = {"workspace_id": actor.workspace_id, "run_id": item.run_id, "role": name, "assigned_by": actor.name}
+            first = {**own, "lease": 1, "claimed_at": StoreNow(), "lease_until": StoreNow()}
+            done = ReviewAssignment.objects.get_or_create(review=item.id, defaults=first)[1]
         else:
-            done = rows.filter(lease=seen.lease).update(**moved)
+            rows = ReviewAssignment.objects.filter(review=item.id, workspace_id=actor.workspace_id)
+            done = bool(rows.filter(lease=seen.lease).update(**moved))
         if not done:
             raise refuse_assigned(item.id, find_assignment(actor, item.id))
         ReviewSnooze.objects.filter(review=item.id).delete()

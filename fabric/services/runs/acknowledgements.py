@@ -39,8 +39,11 @@ def failures_acknowledge(*, actor: Actor, fabric: str, cause: str, until: int, n
         message = f"no failure of {fabric[:60]} with this cause waits to be acknowledged; look at the overview"
         raise Refused(message, code="not_found", field="fabric")
     with transaction.atomic():
-        same = {"until_at": min(until, group.newest_at), "by": actor.name, "note": said, "at": now}
-        key = {"workspace_id": actor.workspace_id, "fabric_id": group.fabric_id, "cause": cause}
-        FailureAcknowledgement.objects.update_or_create(**key, defaults=same)
+        FailureAcknowledgement.objects.update_or_create(
+            workspace_id=actor.workspace_id,
+            fabric_id=group.fabric_id,
+            cause=cause,
+            defaults={"until_at": min(until, group.newest_at), "by": actor.name, "note": said, "at": now},
+        )
         audit_record(actor=actor, act=Act.FAILURES_ACKNOWLEDGED, subject=fabric, cause=cause or None, count=group.count)
     return group.count
