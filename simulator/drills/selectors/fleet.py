@@ -62,11 +62,6 @@ class FleetPage:
     next: str
     """Name at which the next page continues; empty if this is the last one."""
 
-    @property
-    def due(self) -> int:
-        """Return the number of cells that ``stale`` selects on this page."""
-        return sum(len(row.due) for row in self.rows)
-
 
 def fleet_page(actor: Actor, *, after: str = "", never: bool = False, limit: int = FABRICS_MAX) -> FleetPage:
     """Return a page of the workspace's published fabrics with their drill results in simulated time.

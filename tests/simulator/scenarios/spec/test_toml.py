@@ -175,7 +175,7 @@ def test_a_mistake_is_told_with_file_line_and_path(old, new, told):
 def test_no_mistake_waits_until_another_one_is_gone(fault, judged):
     """A wrong role and a negative count are told beside an unknown fault; a value that another fault may have is not."""
     text = f'''name = "a"\ntitle = "A"\ndescription = "A."\n[[disturbance]]\nfault = "{fault}"\nrole = "nobody"\ntimes = -1
-status = 7\nodd = 1\n[[disturbance]]\nfault = "slow"\ntimes = 0\ndelay_s = "${{no}}"\n'''
+status = 7\nodd = 1\n[[disturbance]]\nfault = "slow"\ntimes = 0\ndelay_s = "${{no}}"\n[[disturbance]]\ntimes = 0\n'''
     with pytest.raises(Unreadable) as refused:
         parse_scenario(text)
     told = [one.split(":")[0] for one in refused.value.told]
@@ -186,6 +186,8 @@ status = 7\nodd = 1\n[[disturbance]]\nfault = "slow"\ntimes = 0\ndelay_s = "${{n
         *["line 8, disturbance.0.status"] * judged,
         "line 12, disturbance.1.times",
         "line 13, disturbance.1.delay_s",
+        "line 14, disturbance.2.fault",
+        "line 15, disturbance.2.times",
     ]
 
 
