@@ -60,7 +60,7 @@ class Row:
 
     field: EditField
     text: str
-    """What a search looks through: label, help and path in lower case."""
+    """Label, help and path in lower case, for the search."""
     hidden: bool
 
 

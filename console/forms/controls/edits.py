@@ -41,7 +41,7 @@ class Changes:
     paths: tuple[str, ...] = ()
     """The fields that were changed."""
     refused: tuple[str, ...] = ()
-    """What was sent and is in none of the edits: a sentence for each field."""
+    """Sentences on values that are in none of the edits, one for each field."""
 
 
 class ButtonProblem(ValueError):
