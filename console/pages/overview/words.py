@@ -218,8 +218,11 @@ def _drill_words(board: BoardFacts) -> list[str]:
 def trouble_words(group: AttentionGroup) -> str:
     """Return a kind of trouble as a part of the headline."""
     words = WORDS[group.kind]
-    if group.kind is AttentionKind.STOPPED and group.count == 1 and (fabric := group.items[0].fabric_name):
-        return f"new runs of {fabric} are stopped"
+    if group.kind is AttentionKind.STOPPED:
+        # That of the workspace is the first, and says all.
+        fabric = group.items[0].fabric_name
+        if not fabric or group.count == 1:
+            return f"new runs of {fabric} are stopped" if fabric else words.one
     if group.count == 1:
         return words.one
     return words.many.format(f"{group.count:,}+" if group.capped else f"{group.count:,}")

@@ -274,7 +274,8 @@ class Frame:
     @cached_property
     def _workspace(self) -> tuple[str, StopView | None]:
         actor = self.actor
-        return _or_else(lambda: standing.frame_workspace(actor), ("", None)) if actor else ("", None)
+        unknown: tuple[str, StopView | None] = ("", None)
+        return _or_else(lambda: standing.frame_workspace(actor), unknown) if actor else unknown
 
     @property
     def help(self) -> str:

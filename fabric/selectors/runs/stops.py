@@ -106,7 +106,7 @@ def query_workspace_stop(workspace: str) -> Subquery:
 
 def read_stop(row: Mapping[str, Any] | None) -> StopView | None:
     """Return such a column as a view; None: new runs of the workspace are not stopped."""
-    return None if row is None else StopView(**row | {"fabric": "", "running": RunningRuns(row["running"])})
+    return None if row is None else StopView(**{**row, "fabric": "", "running": RunningRuns(row["running"])})
 
 
 def stops_list(actor: Actor) -> list[StopView]:

@@ -111,9 +111,14 @@ SENTENCES = {
         "New runs of refunds are stopped",
         "danger",
     ),
+    "two stopped fabrics": (
+        (AttentionGroup(AttentionKind.STOPPED, 2, False, (AttentionItem(kind=AttentionKind.STOPPED, fabric_name="refunds"),) * 2),),
+        "2 stops of new runs stand",
+        "danger",
+    ),
     "all kinds": (
         tuple(group(kind, 2) for kind in AttentionKind),
-        f"2 stops of new runs stand, 2 reviews are overdue, no worker is alive and {2 * (len(AttentionKind) - NAMED)} more things need a look",
+        f"New runs are stopped, 2 reviews are overdue, no worker is alive and {2 * (len(AttentionKind) - NAMED)} more things need a look",
         "danger",
     ),
 }  # fmt: skip
