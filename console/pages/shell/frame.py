@@ -24,7 +24,7 @@ from django.views.decorators.http import require_safe
 from console.pages.docs.page_help import help_address
 from console.pages.drills.banner import Going, find_batch
 from console.pages.drills.remembered import LAST
-from console.pages.shell.elsewhere import find_elsewhere, list_acts
+from console.pages.shell.elsewhere import Elsewhere, find_elsewhere, list_acts
 from console.pages.shell.keys import KEYS, Key
 from console.site.access.actors import find_actor, is_staff
 from console.site.access.policies import ROUTES
@@ -389,7 +389,9 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 def results(request: HttpRequest) -> HttpResponse:
     """Search everything that has a page for ``q``. The page's script gets rows of the palette, with matching pages."""
     actor, query = find_actor(request.user), request.GET.get("q", "").strip(" \t\r\n")
-    found, elsewhere, acts, problem, status = SearchResults(), (), (), "", 200
+    found, problem, status = SearchResults(), "", 200
+    elsewhere: tuple[Elsewhere, ...] = ()
+    acts: tuple[Elsewhere, ...] = ()
     try:
         found = search(actor, query)
         elsewhere, acts = find_elsewhere(actor, query), list_acts(actor, found.fabrics)
