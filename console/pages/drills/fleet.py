@@ -210,10 +210,10 @@ def _strip(row: FleetRow) -> tuple[StripCell, ...]:
     step = 100 / (len(digests.CELLS) + FAR * (rows - 1))
     return tuple(
         StripCell(
-            state := row.stand.states[cell],
+            state,
             round(step * (n + FAR * (n // len(Tier))), 2),
             *SHAPES[state],
             f"{FAILURES[cell[0]]}, {TIERS[cell[1]]}: {CELLS[state][0].lower()}",
         )
-        for n, cell in enumerate(digests.CELLS)
+        for n, (cell, state) in enumerate((cell, row.stand.states[cell]) for cell in digests.CELLS)
     )
