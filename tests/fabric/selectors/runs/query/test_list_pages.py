@@ -68,7 +68,7 @@ def many(actor) -> dict[str, RunRow]:
     for some, cause, failure, *fired in TROUBLES:
         Run.objects.filter(id__in=ids[some]).update(cause=cause, failure=failure, fired=names_text(fired))
     whole = runs_list._rows(Run.objects.filter(parent_run_id=None))
-    return {row.id: row for row in (RunRow(*values, read_labels(held)) for *values, held in whole)}
+    return {row.id: row for row in (RunRow(*(*values, read_labels(held))) for *values, held in whole)}
 
 
 def query(text: str, actor) -> Query:
