@@ -76,4 +76,4 @@ def list_label_rows(form: forms.Form) -> LabelRows:
     rows = [LabelRow(number, *pair) for number, pair in enumerate(pairs, start=1)]
     rows += [LabelRow(number) for number in range(len(rows) + 1, LABELS_MAX + 1)]
     shown = max(OPEN_ROWS, len(pairs) + 1)
-    return LabelRows(tuple(rows[:shown]), tuple(rows[shown:]), form["labels"].errors)
+    return LabelRows(tuple(rows[:shown]), tuple(rows[shown:]), [str(one) for one in form["labels"].errors])

@@ -31,7 +31,7 @@ class LabelsIn(RequestShape):
         f"characters; {LABELS_MAX} labels a run.",
         examples=[{"team": "ops"}],
     )
-    delete: list[str] = Field(default_factory=list, description="Keys that are removed.", examples=[["ticket"]])
+    delete: list[str] = Field(default_factory=list, description="Keys that are removed.", examples=[["case"]])
 
 
 class LabelsOut(ResponseShape):

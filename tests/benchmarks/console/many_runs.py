@@ -50,11 +50,11 @@ LABELS = (
     """,
     """
     INSERT INTO fabric_run_label (run_id, workspace_id, key, value)
-    SELECT id, workspace_id, 'ticket', 'T ' || (seed / 100) FROM fabric_run
+    SELECT id, workspace_id, 'case', 'C ' || (seed / 100) FROM fabric_run
     WHERE workspace_id = %s AND parent_run_id IS NULL AND seed %% 5 = 1 ON CONFLICT DO NOTHING
     """,
 )
-"""Labels of the made-up runs: two teams with many runs each, and tickets with few."""
+"""Labels of the made-up runs: two teams with many runs each, and cases with few."""
 LIVE_AT = 40
 """So many of the newest runs have not ended."""
 

@@ -36,9 +36,9 @@ INDEXED = (
     ("ended long ago", "ended:<-20d"),
     ("the beginning of an id", "id:019a3c5e"),
     ("one label, common", "label.team=ops"),
-    ("one label, rare", 'label.ticket="T 7"'),
+    ("one label, rare", 'label.case="C 7"'),
     ("one label, of none", "label.team=none"),
-    ("one label's key", "label.ticket"),
+    ("one label's key", "label.case"),
     ("without a label, failed", "-label.team=ops state:failed"),
     ("one run's children", f"parent:{many_runs.PARENT}"),
 )

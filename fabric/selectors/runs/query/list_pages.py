@@ -180,7 +180,7 @@ def fabric_ids(actor: Actor) -> Ids:
 
 def _row(actor: Actor, values: tuple[Any, ...]) -> RunRow:
     """A row, with its title and its reason for who may read contents."""
-    row = RunRow(*values[:-1], labels=read_labels(values[-1]))
+    row = RunRow(*(*values[:-1], read_labels(values[-1])))
     reads = may_read(actor, row.fabric_name)
     return replace(row, title=title_for(row.title, reads=reads), reason=line_for(row.reason, reads=reads))
 

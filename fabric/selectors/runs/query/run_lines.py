@@ -65,7 +65,19 @@ class RunLines(ListLines):
 
 def run_json(row: RunRow) -> dict[str, JSON]:
     """Return a run of a list as a program reads it from a file."""
-    same = ("id", "tier", "state", "stage", "title", "reason", "cause", "failure", "recovered", "truncated", "children")
+    same: tuple[str, ...] = (
+        "id",
+        "tier",
+        "state",
+        "stage",
+        "title",
+        "reason",
+        "cause",
+        "failure",
+        "recovered",
+        "truncated",
+        "children",
+    )
     same += ("cost_usd_micros", "tokens", "session_key", "created_by")
     return {
         **{name: getattr(row, name) for name in same},

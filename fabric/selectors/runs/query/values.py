@@ -240,7 +240,7 @@ _DAY = re.compile(r"(?:(today|yesterday)|(\d{4}-\d\d-\d\d))(?:[T ](\d\d:\d\d)(:\
 _CLOCK = re.compile(r"(\d\d:\d\d)(:\d\d)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_YEAR = 9_000
-"""A day of a later year is none that anybody asks for, and may lie beyond the last one."""
+"""A day of a later year may lie beyond the last one that Python knows."""
 
 
 def read_zone(name: str) -> ZoneInfo | None:
@@ -308,9 +308,9 @@ def _until_clock(low: int, clock: re.Match[str], zone: tzinfo, text: str) -> Bou
     """Return the range from an instant until the clock shows an hour for the first time after it."""
     date = _find_date(low, zone)
     try:
-        ends = _clock_bounds(date, *clock.groups(), zone)
+        ends = _clock_bounds(date, clock[1], clock[2], zone)
         if ends.low is not None and ends.low <= low:
-            ends = _clock_bounds(date + timedelta(days=1), *clock.groups(), zone)
+            ends = _clock_bounds(date + timedelta(days=1), clock[1], clock[2], zone)
     except ValueError:
         start = len(text) - len(clock[0])
         raise Misread(f"{clock[0]!r} is no hour of a day: write for example 06:00", start, len(text)) from None

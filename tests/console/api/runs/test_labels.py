@@ -10,7 +10,7 @@ import pytest
 
 from fabric.models import AuditLine, Run, RunLabel
 from tests.console.api.client import Program
-from tests.console.streams import read_stream
+from tests.console.pages.runs.list.streams import read_stream
 from tests.fabric.services.world import ran
 from tests.people import member, token_of
 

@@ -68,7 +68,7 @@ def many(actor) -> dict[str, RunRow]:
     for some, cause, failure, *fired in TROUBLES:
         Run.objects.filter(id__in=ids[some]).update(cause=cause, failure=failure, fired=names_text(fired))
     whole = runs_list._rows(Run.objects.filter(parent_run_id=None))
-    return {row.id: row for row in (RunRow(*values, labels=read_labels(held)) for *values, held in whole)}
+    return {row.id: row for row in (RunRow(*(*values, read_labels(held))) for *values, held in whole)}
 
 
 def query(text: str, actor) -> Query:
@@ -145,8 +145,8 @@ ASKED = {
     "label.team=ops": lambda row: row.labels.get("team") == "ops",
     "label.team:finance": lambda row: row.labels.get("team") == "finance",
     "label.team": lambda row: "team" in row.labels,
-    'label.ticket="T 3"': lambda row: row.labels.get("ticket") == "T 3",
-    "label.team label.ticket": lambda row: {"team", "ticket"} <= set(row.labels),
+    'label.case="C 3"': lambda row: row.labels.get("case") == "C 3",
+    "label.team label.case": lambda row: {"team", "case"} <= set(row.labels),
     "-label.team=ops": lambda row: row.labels.get("team") != "ops",
     "-label.team state:failed": lambda row: "team" not in row.labels and row.state == "failed",
     "label.team=zebra": lambda row: False,
@@ -359,7 +359,7 @@ PLANS = {
     "started:-4h -state:cancelled": "run_list",
     "label.team=ops": "run_list",
     "label.team": "run_list",
-    "label.ticket=T1 state:failed": "run_bad",
+    "label.case=T1 state:failed": "run_bad",
     "-label.team=ops": "run_list",
 }
 

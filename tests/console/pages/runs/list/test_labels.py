@@ -14,7 +14,7 @@ from fabric.composition import engine as wiring
 from fabric.models import AuditLine, Run, RunLabel
 from fabric.selectors.runs.lookup import run_get
 from fabric.services.runs.start import run_start
-from tests.console.streams import read_stream
+from tests.console.pages.runs.list.streams import read_stream
 from tests.fabric.services.world import HeardNudge
 from tests.people import member, signed_in
 
@@ -100,9 +100,9 @@ def test_a_row_shows_labels_that_filter(browser, actor, run_id):
 def test_labels_are_changed_on_a_page_of_their_own(browser, actor, run_id):
     page = page_of(browser, f"/runs/{run_id}/labels")
     assert 'name="label_key" value="team"' in page
-    answer = browser.post(f"/runs/{run_id}/labels", rows_of(team="it", ticket="7"), follow=True)
+    answer = browser.post(f"/runs/{run_id}/labels", rows_of(team="it", case="7"), follow=True)
     assert "The labels are saved." in answer.content.decode()
-    assert run_get(actor, run_id).labels == {"team": "it", "ticket": "7"}
+    assert run_get(actor, run_id).labels == {"team": "it", "case": "7"}
     assert AuditLine.objects.filter(kind="run_labelled").count() == 1
     browser.post(f"/runs/{run_id}/labels", rows_of(), follow=True)
     assert run_get(actor, run_id).labels == {}
