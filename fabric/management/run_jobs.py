@@ -24,7 +24,7 @@ LOOK_S = 0.5
 
 
 def act_on_matching(command: FabricCommand, actor: Actor, options: dict[str, Any]) -> int:
-    """Begin a job for the runs that match ``--query``, and follow it to its end. Without ``--yes`` say what it would do.
+    """Begin a job for the runs that match ``--query``, and follow it to its end. Without ``--yes``, say how many match.
 
     Returns 0 if no run was refused, 1 otherwise. Raises Refused.
     """

@@ -18,9 +18,9 @@ class ActionWords:
     word: str
     """The heading, before the runs."""
     follows: str
-    """What happens to each run, in one sentence."""
+    """Consequence for each run, in one sentence."""
     done: str
-    """What was done to a run, after its number."""
+    """Participle of the action, as it follows the number of runs."""
     icon: str
     tone: Literal["primary", "danger"]
 

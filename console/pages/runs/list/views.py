@@ -87,7 +87,7 @@ class Tab:
     current: bool
     sort: str = ""
     title: str = ""
-    """Who shares it; empty: it is ready-made, or the reader's own."""
+    """Its sharer in words; empty: it is ready-made, or the reader's own."""
 
     @property
     def href(self) -> str:
