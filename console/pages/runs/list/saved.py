@@ -121,7 +121,7 @@ def _render_views(
         "may_share": may_share(actor),
         "now_ms": time.time_ns() // 1_000_000,
     }
-    return render(request, "runs/list/views.html", shown, status=errors.STATUS[refusal.code] if refusal else 200)
+    return render(request, "runs/saved_views/page.html", shown, status=errors.STATUS[refusal.code] if refusal else 200)
 
 
 def build_column_boxes(shown: frozenset[str]) -> list[tuple[str, str, bool]]:

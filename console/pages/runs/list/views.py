@@ -20,7 +20,6 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from console.pages.runs.jobs.words import ACTION_WORDS
 from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
@@ -29,6 +28,7 @@ from console.site.access.actors import find_actor
 from console.site.sentences import sentence
 from console.templatetags.figures import moment
 from console.words.drills import DrillMark, cell_words, drill_mark
+from console.words.run_jobs import ACTION_WORDS
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.values.units import US

@@ -17,8 +17,8 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest
 from fabric.models import JobAction, JobState, Run, RunJob, RunJobItem
 from fabric.selectors.database_time import TookTooLong, time_limit
-from fabric.selectors.runs.jobs import RunJobView, find_jobs, job_get, make_job_view
 from fabric.selectors.runs.query.choices import RUNS_MAX, RunChoice, choose_runs
+from fabric.selectors.runs.query.jobs import RunJobView, find_jobs, job_get, make_job_view
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted

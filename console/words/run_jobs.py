@@ -8,7 +8,7 @@ from typing import Literal
 
 from fabric.core.values.words import count
 from fabric.models import JobAction, JobState
-from fabric.selectors.runs.jobs import RunJobView
+from fabric.selectors.runs.query.jobs import RunJobView
 
 
 @dataclass(frozen=True, slots=True)
