@@ -12,8 +12,8 @@ from fabric.core.values.words import count
 from fabric.management.base import DETACHED, OK, OTHER_END, FabricCommand
 from fabric.models import JobAction
 from fabric.program.name import program
-from fabric.selectors.runs.jobs import RunJobView, job_get, job_refusals
 from fabric.selectors.runs.query.choices import RunChoice, count_choice
+from fabric.selectors.runs.query.jobs import RunJobView, job_get, job_refusals
 from fabric.services.errors import Refused
 from fabric.services.runs.jobs.actions import ACTIONS, RunPorts
 from fabric.services.runs.jobs.requests import job_begin
@@ -24,7 +24,7 @@ LOOK_S = 0.5
 
 
 def act_on_matching(command: FabricCommand, actor: Actor, options: dict[str, Any]) -> int:
-    """Begin a job for the runs that match ``--query``, and follow it to its end. Without ``--yes`` say what it would do.
+    """Begin a job for the runs that match ``--query``, and follow it to its end. Without ``--yes``, say how many match.
 
     Returns 0 if no run was refused, 1 otherwise. Raises Refused.
     """

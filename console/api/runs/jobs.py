@@ -14,9 +14,9 @@ from console.api.runs.operations import StartKey
 from console.api.shapes.common import EXAMPLE_ID, Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
 from fabric.models import JobAction, JobState
-from fabric.selectors.runs.jobs import REFUSALS_SHOWN, RunJobView, job_get, job_refusals, jobs_list
 from fabric.selectors.runs.query.choices import NAMED_MAX, RUNS_MAX, RunChoice
 from fabric.selectors.runs.query.grammar import CHARS_MAX
+from fabric.selectors.runs.query.jobs import REFUSALS_SHOWN, RunJobView, job_get, job_refusals, jobs_list
 from fabric.services.runs.jobs.requests import job_begin, job_stop
 from fabric.services.runs.start import REASON_CHARS_MAX
 
@@ -67,7 +67,7 @@ class RunJobOut(ResponseShape):
     left: int = Field(description="Runs that it has not tried.", examples=[0])
     asked_by: str = Field(description="In whose name it acts.", examples=["owner"])
     asked_at: Instant = Field(description="When it began.")
-    stopped_by: str = Field(description="Who stopped it; empty: nobody.", examples=[""])
+    stopped_by: str = Field(description="Member who stopped it; empty: not stopped.", examples=[""])
     ended_at: Instant | None = Field(description="When it ended; null: it goes on.")
 
 

@@ -81,7 +81,7 @@ FORMS = {
         (409, 413, 422),
     ),
     "runs-view": FormCase(("act", "name"), {"act": "rename", "name": "Other"}, 302, "", (302, 413, 422)),
-    "runs-columns": FormCase(("column", "q", "sort"), {"column": "state"}, 302, "", (302, 413, 422)),
+    "runs-columns": FormCase(("column", "q", "sort"), {"column": "state"}, 302, "", (302, 400, 413, 422)),
     "run-say": FormCase(
         ("text", "start_key"),
         {"text": "Mind the VAT.", "start_key": "page-0003"},

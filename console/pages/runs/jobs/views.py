@@ -15,19 +15,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from console.forms.common import new_start_key
-from console.pages.runs.jobs.words import ACTION_WORDS, STATE_WORDS, build_title, describe_progress
 from console.pages.runs.list.rows import lines
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
 from console.site.fragments import fresh_part
 from console.site.sentences import sentence
+from console.words.run_jobs import ACTION_WORDS, STATE_WORDS, build_title, describe_progress
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import holders
 from fabric.core.values.words import count
 from fabric.models import JobAction
 from fabric.selectors.errors import Refused
-from fabric.selectors.runs.jobs import RunJobView, job_get, job_refusals, jobs_list
 from fabric.selectors.runs.query.choices import NAMED_MAX, RUNS_MAX, ChosenCount, RunChoice, count_choice
+from fabric.selectors.runs.query.jobs import RunJobView, job_get, job_refusals, jobs_list
 from fabric.services.runs.jobs.actions import ACTIONS
 from fabric.services.runs.jobs.requests import job_begin, job_stop
 

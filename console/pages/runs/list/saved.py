@@ -34,6 +34,8 @@ COLUMN_WORDS: Mapping[str, str] = {
     "protections": "Protections",
 }
 """Word of each column that can be left out; total by test."""
+REDIRECT_CHARS_MAX = 2_000
+"""Django refuses to lead to a longer address."""
 TABS_MAX = 5
 """Saved views beside the ready-made ones; the page of views has all."""
 
@@ -76,7 +78,8 @@ def views(request: HttpRequest) -> HttpResponse:
         typed["columns"] = [name for name in given.getlist("column") if name in COLUMN_WORDS]
         return _render_views(request, actor, refusal, typed)
     messages.success(request, f"The view {saved.name!r} is saved.")
-    return redirect(view_address(saved))
+    where = view_address(saved)
+    return redirect(where if len(where) < REDIRECT_CHARS_MAX else "runs-views")
 
 
 @require_POST
@@ -118,7 +121,7 @@ def _render_views(
         "may_share": may_share(actor),
         "now_ms": time.time_ns() // 1_000_000,
     }
-    return render(request, "runs/list/views.html", shown, status=errors.STATUS[refusal.code] if refusal else 200)
+    return render(request, "runs/saved_views/page.html", shown, status=errors.STATUS[refusal.code] if refusal else 200)
 
 
 def build_column_boxes(shown: frozenset[str]) -> list[tuple[str, str, bool]]:

@@ -22,7 +22,6 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from console.pages.runs.jobs.words import ACTION_WORDS
 from console.pages.runs.list.chart import Chart, build_chart
 from console.pages.runs.list.orders import WORDS, build_headings
 from console.pages.runs.list.rows import RunListLine, lines
@@ -33,6 +32,7 @@ from console.site.requests.time_zone import find_zone
 from console.site.sentences import sentence
 from console.templatetags.figures import moment
 from console.words.drills import DrillMark, cell_words, drill_mark
+from console.words.run_jobs import ACTION_WORDS
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.values.units import US
@@ -93,7 +93,7 @@ class Tab:
     current: bool
     sort: str = ""
     title: str = ""
-    """Who shares it; empty: it is ready-made, or the reader's own."""
+    """Its sharer in words; empty: it is ready-made, or the reader's own."""
 
     @property
     def href(self) -> str:

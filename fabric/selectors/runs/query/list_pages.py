@@ -309,5 +309,5 @@ def _query_runs(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
 
 
 def match_runs(actor: Actor, query: Query, fabrics: Ids) -> QuerySet[Run, Any]:
-    """Return all matching runs as a question to the database, for a caller that takes more than a page of them."""
+    """Return all matching runs as a question to the database, for callers that take more than a page."""
     return _query_runs(actor, query, fabrics)

@@ -17,8 +17,8 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest
 from fabric.models import JobAction, JobState, Run, RunJob, RunJobItem
 from fabric.selectors.database_time import TookTooLong, time_limit
-from fabric.selectors.runs.jobs import RunJobView, find_jobs, job_get, make_job_view
 from fabric.selectors.runs.query.choices import RUNS_MAX, RunChoice, choose_runs
+from fabric.selectors.runs.query.jobs import RunJobView, find_jobs, job_get, make_job_view
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted
@@ -70,24 +70,11 @@ def job_begin(
     asked = digest("run job", actor.name, action.value, choice.query, " ".join(sorted(set(choice.ids))), why)
     if key and (earlier := _find_earlier(actor, key, asked)):
         return BegunJob(earlier, created=False)
-    at = now()
-    row = RunJob(
-        workspace_id=actor.workspace_id,
-        start_key=key,
-        request_digest=asked,
-        action=action.value,
-        by_ids=bool(choice.ids),
-        query="" if choice.ids else choice.query,
-        reason=why,
-        asked_by=actor.name,
-        via=actor.via,
-        fabrics=",".join(actor.fabrics),
-        asked_at=at,
-        total=0,
-    )
+    row = _make_row(actor, action, choice, why, now())
+    row.start_key, row.request_digest = key, asked
     try:
         with time_limit(BEGIN_LIMIT_S), transaction.atomic():
-            _insert(row, choose_runs(actor, choice, now=at))
+            _insert(row, choose_runs(actor, choice, now=row.asked_at))
             audit_record(actor=actor, act=Act.RUN_JOB_BEGUN, subject=row.id, action=row.action, runs=row.total)
     except TookTooLong as error:
         message = f"{error}: add a filter such as started:-1d to the query"
@@ -98,6 +85,21 @@ def job_begin(
             return BegunJob(earlier, created=False)
         raise
     return BegunJob(make_job_view(row), created=True)
+
+
+def _make_row(actor: Actor, action: JobAction, choice: RunChoice, reason: str, at: int) -> RunJob:
+    return RunJob(
+        workspace_id=actor.workspace_id,
+        action=action.value,
+        by_ids=bool(choice.ids),
+        query="" if choice.ids else choice.query,
+        reason=reason,
+        asked_by=actor.name,
+        via=actor.via,
+        fabrics=",".join(actor.fabrics),
+        asked_at=at,
+        total=0,
+    )
 
 
 def job_stop(*, actor: Actor, job_id: str) -> bool:

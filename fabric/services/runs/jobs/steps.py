@@ -65,7 +65,7 @@ def job_step(ports: RunPorts, job_id: str) -> None:
 
 
 def _find_asker(job: RunJob) -> Actor | Refused:
-    """Return the job's asker with their present roles; or why nobody acts in their name any more."""
+    """Return the job's asker with their present roles; or why no worker acts in their name any more."""
     try:
         actor = actor_named(job.workspace_id, job.asked_by)
     except Refused as refusal:

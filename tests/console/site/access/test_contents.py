@@ -220,6 +220,7 @@ UNOPENED: Mapping[str, str] = {
     "login-second": "a sign-in goes on there",
     "login-sso": "a sign-in begins there, where a provider is set",
     "login-sso-back": "a sign-in comes back there",
+    "runs-jobs-new": "it wants an action, and names runs by their number alone",
 }
 """Addresses that the crawl does not open, so that it cannot see what they show: why that is no gap."""
 

@@ -53,7 +53,7 @@ def test_a_member_has_a_bounded_number_of_views(actor, monkeypatch):
     view_save(actor=colleague(actor, "vera", "viewer"), name="three")
 
 
-def test_private_views_are_their_owners_alone_and_shared_ones_everybodys(actor, stranger):
+def test_private_views_are_their_owners_alone_and_shared_ones_are_seen_by_all(actor, stranger):
     editor, viewer = colleague(actor, "ed", "editor"), colleague(actor, "vera", "viewer")
     view_save(actor=editor, name="Mine")
     view_save(actor=editor, name="Ours", shared=True)

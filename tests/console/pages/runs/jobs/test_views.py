@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from console.pages.runs.jobs.words import ACTION_WORDS, STATE_WORDS
+from console.words.run_jobs import ACTION_WORDS, STATE_WORDS
 from fabric.models import JobAction, JobState, RunJob
 from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.runs.jobs import steps

@@ -6,8 +6,8 @@ from fabric.composition.worker import job_duties
 from fabric.core.events.inputs import INBOX
 from fabric.models import AuditLine, Inbox, JobAction, Member, Run, RunJobItem
 from fabric.runtime.ports.journal import StoreUnavailable
-from fabric.selectors.runs.jobs import job_get, job_refusals
 from fabric.selectors.runs.query.choices import RunChoice
+from fabric.selectors.runs.query.jobs import job_get, job_refusals
 from fabric.services.actors import find_actor
 from fabric.services.errors import Refused
 from fabric.services.runs.control import run_cancel, run_resume
@@ -130,7 +130,7 @@ def test_the_rights_of_the_asker_are_those_of_the_moment(actor, small, doubtful)
     assert (line.actor, line.via) == ("ona", f"job:{job.id}")
 
 
-def test_nobody_acts_in_the_name_of_a_former_member(actor, small):
+def test_no_worker_acts_in_the_name_of_a_former_member(actor, small):
     queue_runs(actor, small, 1)
     user = member("ona", "operator")
     job = begin(find_actor(user))

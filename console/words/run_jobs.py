@@ -8,7 +8,7 @@ from typing import Literal
 
 from fabric.core.values.words import count
 from fabric.models import JobAction, JobState
-from fabric.selectors.runs.jobs import RunJobView
+from fabric.selectors.runs.query.jobs import RunJobView
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class ActionWords:
     word: str
     """The heading, before the runs."""
     follows: str
-    """What happens to each run, in one sentence."""
+    """Consequence for each run, in one sentence."""
     done: str
-    """What was done to a run, after its number."""
+    """Participle of the action, as it follows the number of runs."""
     icon: str
     tone: Literal["primary", "danger"]
 
