@@ -129,7 +129,7 @@ def build(editing: Editing) -> dict[str, Any]:
         "before": "editor/parts/limits_find.html",
         "find": found,
         "only_changed": asked.changed,
-        "none_found": all(one.hidden for one in (*groups, *nested)),
+        "none_found": all(one.hidden for one in groups) and all(one.hidden for one in nested),
     }
 
 

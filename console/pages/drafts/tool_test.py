@@ -31,7 +31,8 @@ def test(request: HttpRequest, name: str, tool: str) -> HttpResponse:
     sent = request.POST if request.method == "POST" else None
     form = TypedForm(spec.parameters, {}, sent)
     text = sent.get(TEXT, "") if sent is not None else "{}"
-    result, said, status = None, [], 200
+    said: list[str] = []
+    result, status = None, 200
     if sent is not None and not sent.get(PRESS):
         args, said = _read_arguments(form, sent.get(TEXT))
         try:

@@ -69,8 +69,8 @@ class Command(FabricCommand):
         follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
         controls = [_add_control(actions, verb, says) for verb, (_, says) in VERBS.items()]
         for one in (show, label, follow, *controls):
-            many = {"nargs": "?"} if one in controls and one.get_default("many") else {}
-            one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it", **many)
+            many = "?" if one in controls and one.get_default("many") else None
+            one.add_argument("run", metavar="RUN", help="its id, or a part that begins or ends it", nargs=many)
         label.add_argument("labels", nargs="+", metavar="LABEL", help="KEY=VALUE sets one, KEY- removes one")
         retry = actions.add_parser("retry", help="try all matching runs again that ended without an answer")
         _add_query(retry, required=True)

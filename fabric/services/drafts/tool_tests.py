@@ -146,13 +146,13 @@ def _read(found: ToolFinished | CallFailed, seen: Exchange, took_ms: int) -> Too
     shown = ((name, KNOWN.mask_text(seen.headers[name])[:HEADER_CHARS]) for name in HEADERS if name in seen.headers)
     text = read_text(bytes(seen.body), media_type(seen.headers), charset(seen.headers))
     text = f"{len(seen.body):,} bytes that are no text" if "\0" in text else KNOWN.mask_text(text)
-    failed = isinstance(found, CallFailed)
+    problem, result = (found.message, None) if isinstance(found, CallFailed) else (found.error, found.result)
     return ToolTestResult(
         took_ms=took_ms,
         status=seen.status,
         headers=tuple(shown),
         body=text[:BODY_CHARS],
         body_chars=len(text),
-        problem=found.message if isinstance(found, CallFailed) else found.error,
-        result=None if failed else found.result,
+        problem=problem,
+        result=result,
     )

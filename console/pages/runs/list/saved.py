@@ -74,8 +74,10 @@ def views(request: HttpRequest) -> HttpResponse:
             shared="shared" in given,
         )
     except Refused as refusal:
-        typed = {name: given.get(name, "") for name in ("name", "q", "sort", "shared", "with_columns")}
-        typed["columns"] = [name for name in given.getlist("column") if name in COLUMN_WORDS]
+        kept = [name for name in given.getlist("column") if name in COLUMN_WORDS]
+        typed = {name: given.get(name, "") for name in ("name", "q", "sort", "shared", "with_columns")} | {
+            "columns": kept
+        }
         return _render_views(request, actor, refusal, typed)
     messages.success(request, f"The view {saved.name!r} is saved.")
     where = view_address(saved)

@@ -28,17 +28,24 @@ def answer(body: Any, **more: Any) -> Step:
     return Step(body=json.dumps(body).encode(), content_type="application/json", **more)
 
 
+class Listed(ScriptedEndpoint):
+    """Answers with the steps of a list, one after another."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda received: self.script.pop(0))
+        self.script: list[Step] = []
+
+
 @pytest.fixture
-def endpoint(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint(lambda received: found.script.pop(0)) as found:
-        found.script = []
+def endpoint(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listed]:
+    with Listed() as found:
         settings.FABRIC_ALLOWED_HOSTS = (found.authority,)
         settings.FABRIC_TOOL_VARIABLES = (f"CRM_TOKEN@{found.authority}",)
         monkeypatch.setenv("CRM_TOKEN", SECRET)
         yield found
 
 
-def begun(actor: Actor, endpoint: ScriptedEndpoint, **fields: Any) -> None:
+def begun(actor: Actor, endpoint: Listed, **fields: Any) -> None:
     tool = {
         "name": "find",
         "kind": "http",
@@ -57,7 +64,7 @@ def sent(actor: Actor, args: Any = None, **more: Any) -> tool_tests.ToolTestResu
     return tool_test(actor=actor, fabric="small", name="find", args={"id": "7"} if args is None else args, **more)
 
 
-def test_it_goes_out_as_a_run_sends_it_and_its_answer_is_masked(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_it_goes_out_as_a_run_sends_it_and_its_answer_is_masked(actor: Actor, endpoint: Listed) -> None:
     endpoint.script = [answer({"name": "Ana", "echo": SECRET}, headers={"X-Request-Id": "r-1", "X-Other": "no"})]
     begun(actor, endpoint)
     found = sent(actor)
@@ -73,7 +80,7 @@ def test_it_goes_out_as_a_run_sends_it_and_its_answer_is_masked(actor: Actor, en
     assert (line.subject, line.actor, json.loads(bytes(line.body))["tool"]) == ("small", "owner", "find")
 
 
-def test_a_long_body_is_cut(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_a_long_body_is_cut(actor: Actor, endpoint: Listed) -> None:
     endpoint.script = [answer("x" * 9_000)]
     begun(actor, endpoint)
     found = sent(actor)
@@ -90,7 +97,7 @@ def test_a_long_body_is_cut(actor: Actor, endpoint: ScriptedEndpoint) -> None:
     ],
 )
 def test_a_failure_says_what_the_agent_would_read(
-    actor: Actor, endpoint: ScriptedEndpoint, step: Step, status: int, said: str
+    actor: Actor, endpoint: Listed, step: Step, status: int, said: str
 ) -> None:
     endpoint.script = [step]
     begun(actor, endpoint)
@@ -100,13 +107,13 @@ def test_a_failure_says_what_the_agent_would_read(
     assert said in found.problem
 
 
-def test_arguments_that_do_not_fit_are_told_and_nothing_is_sent(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_arguments_that_do_not_fit_are_told_and_nothing_is_sent(actor: Actor, endpoint: Listed) -> None:
     begun(actor, endpoint)
     assert "the arguments do not fit" in sent(actor, {}).problem
     assert not endpoint.received
 
 
-def test_addresses_that_runs_may_not_call_are_refused(actor: Actor, endpoint: ScriptedEndpoint, settings: Any) -> None:
+def test_addresses_that_runs_may_not_call_are_refused(actor: Actor, endpoint: Listed, settings: Any) -> None:
     settings.FABRIC_ALLOWED_HOSTS = ()
     begun(actor, endpoint, headers_from={})
     found = sent(actor)
@@ -125,9 +132,7 @@ def test_addresses_that_runs_may_not_call_are_refused(actor: Actor, endpoint: Sc
         ({"timeout_s": "soon"}, "has errors: fix them in the draft"),
     ],
 )
-def test_what_only_a_run_may_call_is_refused(
-    actor: Actor, endpoint: ScriptedEndpoint, fields: dict[str, Any], said: str
-) -> None:
+def test_what_only_a_run_may_call_is_refused(actor: Actor, endpoint: Listed, fields: dict[str, Any], said: str) -> None:
     begun(actor, endpoint, **fields)
     with pytest.raises(Refused, match=said):
         sent(actor)
@@ -135,7 +140,7 @@ def test_what_only_a_run_may_call_is_refused(
     assert not AuditLine.objects.filter(kind="tool_tested").exists()
 
 
-def test_a_changing_tool_is_called_once_its_author_agrees(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_a_changing_tool_is_called_once_its_author_agrees(actor: Actor, endpoint: Listed) -> None:
     endpoint.script = [answer({})]
     begun(actor, endpoint, effect="mutating")
     assert sent(actor, agreed=True).problem == ""
@@ -143,7 +148,7 @@ def test_a_changing_tool_is_called_once_its_author_agrees(actor: Actor, endpoint
 
 
 @pytest.mark.parametrize("rule", [{"hosts": ("other.example",)}, {"tools": ("http:other.example",)}])
-def test_the_policy_of_the_workspace_holds(actor: Actor, endpoint: ScriptedEndpoint, rule: dict[str, Any]) -> None:
+def test_the_policy_of_the_workspace_holds(actor: Actor, endpoint: Listed, rule: dict[str, Any]) -> None:
     begun(actor, endpoint)
     policy_set(actor=actor, policy=rule, expect=0)
     with pytest.raises(Refused, match="the workspace's policy allows"):
@@ -151,7 +156,7 @@ def test_the_policy_of_the_workspace_holds(actor: Actor, endpoint: ScriptedEndpo
     assert not endpoint.received
 
 
-def test_only_who_may_edit_sends_one(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_only_who_may_edit_sends_one(actor: Actor, endpoint: Listed) -> None:
     begun(actor, endpoint)
     with pytest.raises(Refused) as refused:
         sent(find_actor(member("vera", "viewer")))
@@ -159,7 +164,7 @@ def test_only_who_may_edit_sends_one(actor: Actor, endpoint: ScriptedEndpoint) -
     assert not endpoint.received
 
 
-def test_more_than_a_few_at_once_wait(actor: Actor, endpoint: ScriptedEndpoint) -> None:
+def test_more_than_a_few_at_once_wait(actor: Actor, endpoint: Listed) -> None:
     begun(actor, endpoint)
     taken = [tool_tests._slots.acquire(blocking=False) for _ in range(tool_tests.AT_ONCE_MAX)]
     try:
