@@ -10,6 +10,7 @@ from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
 from fabric.core.values.words import count
 from fabric.management.base import DETACHED, OK, OTHER_END, FabricCommand
+from fabric.management.machine_zone import choose_zone
 from fabric.models import JobAction
 from fabric.program.name import program
 from fabric.selectors.runs.query.choices import RunChoice, count_choice
@@ -28,7 +29,7 @@ def act_on_matching(command: FabricCommand, actor: Actor, options: dict[str, Any
 
     Returns 0 if no run was refused, 1 otherwise. Raises Refused.
     """
-    action, choice = JobAction(options["action"]), RunChoice(options["query"])
+    action, choice = JobAction(options["action"]), RunChoice(options["query"], zone=choose_zone(options["zone"]))
     if not options["yes"]:
         raise Refused(_describe(actor, action, choice), code="invalid", field="yes")
     job = job_begin(actor=actor, action=action, choice=choice, reason=options.get("reason") or "").job

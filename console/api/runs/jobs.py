@@ -10,13 +10,14 @@ from django.urls import reverse
 from ninja import Body, Path, Query, Router, Status
 from pydantic import Field, model_validator
 
-from console.api.runs.operations import StartKey
+from console.api.runs.operations import StartKey, choose_zone
 from console.api.shapes.common import EXAMPLE_ID, Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
 from fabric.models import JobAction, JobState
 from fabric.selectors.runs.query.choices import NAMED_MAX, RUNS_MAX, RunChoice
 from fabric.selectors.runs.query.grammar import CHARS_MAX
 from fabric.selectors.runs.query.jobs import REFUSALS_SHOWN, RunJobView, job_get, job_refusals, jobs_list
+from fabric.selectors.runs.query.values import ZONE_CHARS_MAX
 from fabric.services.runs.jobs.requests import job_begin, job_stop
 from fabric.services.runs.start import REASON_CHARS_MAX
 
@@ -44,6 +45,13 @@ class RunJobIn(RequestShape):
         max_length=REASON_CHARS_MAX,
         description="Kept with each run. Terminate needs it; resume and retry take none.",
         examples=["The provider is down."],
+    )
+
+    zone: str | None = Field(
+        default=None,
+        max_length=ZONE_CHARS_MAX,
+        description="Time zone of days and hours in query; UTC.",
+        examples=["Europe/Berlin"],
     )
 
     @model_validator(mode="after")
@@ -128,7 +136,7 @@ def begin_run_job(
     begun = job_begin(
         actor=find_actor(request),
         action=JobAction(body.action),
-        choice=RunChoice(body.query or "", tuple(dict.fromkeys(body.runs))),
+        choice=RunChoice(body.query or "", tuple(dict.fromkeys(body.runs)), choose_zone(body.zone)),
         reason=body.reason,
         start_key=idempotency_key,
     )

@@ -6,6 +6,7 @@ import base64
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import tzinfo
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -320,15 +321,20 @@ def _query_runs(actor: Actor, text: str, sort: str, zone: str | None, limit: int
     return RunsOut(runs=[RunOut(**run_columns(view)) for view in found], next_cursor=following)
 
 
+def choose_zone(name: str | None) -> tzinfo:
+    """Return a time zone by its name; UTC without one. Raises Problem."""
+    found = read_zone(name or "UTC")
+    if found is None:
+        message = f"there is no time zone {name!r}; write a name such as Europe/Berlin, or UTC"
+        raise Problem(422, message, [FieldError("zone", message)])
+    return found
+
+
 def read_query(text: str, fabrics: tuple[str, ...], zone: str | None) -> Line:
     """Return a query whose days and hours are those of a zone; None: of UTC. Raises Problem with the place of what
     cannot be read.
     """
-    found = read_zone(zone or "UTC")
-    if found is None:
-        message = f"there is no time zone {zone!r}; write a name such as Europe/Berlin, or UTC"
-        raise Problem(422, message, [FieldError("zone", message)])
-    query = parse(text, now=time.time_ns() // 1_000, fabrics=fabrics, zone=found)
+    query = parse(text, now=time.time_ns() // 1_000, fabrics=fabrics, zone=choose_zone(zone))
     if isinstance(query, Mistake):
         error = FieldError("q", query.message, query.start, query.end)
         raise Problem(422, f"at character {query.start + 1} of q: {query.message}", [error])

@@ -350,7 +350,7 @@ def _add_list(actions: Any) -> CommandParser:
     listing.add_argument("--sort", default="", metavar="ORDER", help="such as -started, or started; a minus: falling")
     listing.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"at most so many ({LIMIT})")
     listing.add_argument("--after", default="", metavar="CURSOR", help="continue after the previous page")
-    listing.add_argument("--zone", default="", metavar="ZONE", help="time zone of days and hours (the machine's)")
+    _add_zone(listing)
     listing.add_argument("--format", choices=sorted(FORMS), help="write all that match as a file of this kind")
     listing.add_argument("--out", type=Path, metavar="FILE", help="the file of --format (standard output)")
     listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
@@ -387,6 +387,11 @@ def _add_query(parser: CommandParser, *, required: bool = False) -> None:
         "--query", required=required, metavar="QUERY", help="all runs that match, as on the page Runs, in place of RUN"
     )
     parser.add_argument("--yes", action="store_true", help="with --query: do it; without, say how many runs match")
+    _add_zone(parser)
+
+
+def _add_zone(parser: CommandParser) -> None:
+    parser.add_argument("--zone", default="", metavar="ZONE", help="time zone of days and hours (the machine's)")
 
 
 def _add_input(parser: CommandParser, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import tzinfo
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -19,6 +20,7 @@ from console.pages.runs.list.rows import lines
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
 from console.site.fragments import fresh_part
+from console.site.requests.time_zone import find_zone
 from console.site.sentences import sentence
 from console.words.run_jobs import ACTION_WORDS, STATE_WORDS, build_title, describe_progress
 from fabric.core.people.actor import Actor
@@ -38,7 +40,7 @@ NOTHING = "no run is selected: tick some in the list, or choose all that match"
 def new(request: HttpRequest) -> HttpResponse:
     """Say what a job would do, with the number of its runs; a POST begins it. 422: it cannot begin so."""
     actor, given = find_actor(request.user), request.POST if request.method == "POST" else request.GET
-    action, choice = _read_action(given), _read_choice(given)
+    action, choice = _read_action(given), _read_choice(given, find_zone(request))
     wrong: Refused | None = None
     if request.method == "POST" and (choice.ids or "all" in given):
         try:
@@ -105,11 +107,10 @@ def _read_action(given: QueryDict) -> JobAction:
     return JobAction(name)
 
 
-def _read_choice(given: QueryDict) -> RunChoice:
+def _read_choice(given: QueryDict, zone: tzinfo) -> RunChoice:
     """Return the chosen runs; all that match have precedence over ticked ones."""
-    if "all" in given:
-        return RunChoice(query=given.get("q", ""))
-    return RunChoice(query=given.get("q", ""), ids=tuple(dict.fromkeys(given.getlist("run")[: NAMED_MAX + 1])))
+    ids = () if "all" in given else tuple(dict.fromkeys(given.getlist("run")[: NAMED_MAX + 1]))
+    return RunChoice(given.get("q", ""), ids, zone)
 
 
 def _describe_choice(actor: Actor, action: JobAction, choice: RunChoice, *, everything: bool) -> dict[str, Any]:

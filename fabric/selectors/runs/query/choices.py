@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -31,6 +32,8 @@ class RunChoice:
     """Query line, where no run is named; empty: every run."""
     ids: tuple[str, ...] = ()
     """Named runs; empty: those that match the query."""
+    zone: tzinfo = UTC
+    """Time zone of days and hours in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,13 @@ def choose_runs(actor: Actor, choice: RunChoice, *, now: int) -> QuerySet[Run, A
     if choice.ids:
         return _choose_named(actor, choice.ids)
     fabrics = fabric_ids(actor)
-    query = read_query(choice.query, now=now, fabrics=tuple(fabrics))
+    query = read_query(choice.query, now=now, fabrics=tuple(fabrics), zone=choice.zone)
     return match_runs(actor, query, fabrics)
 
 
-def read_query(text: str, *, now: int, fabrics: Collection[str]) -> Query:
+def read_query(text: str, *, now: int, fabrics: Collection[str], zone: tzinfo = UTC) -> Query:
     """Return the query of a line. Raises Refused invalid, with the place of what is wrong."""
-    query = parse(text, now=now, fabrics=tuple(fabrics))
+    query = parse(text, now=now, fabrics=tuple(fabrics), zone=zone)
     if isinstance(query, Problem):
         message = f"at character {query.start + 1} of the query: {query.message}"
         raise Refused(message, code="invalid", field="query")

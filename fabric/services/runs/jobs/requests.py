@@ -67,7 +67,8 @@ def job_begin(
         message = "terminating undoes nothing, so it needs a reason: say why, it is kept with each run"
         raise Refused(message, code="invalid", field="reason")
     key = build_key("start_key", start_key)
-    asked = digest("run job", actor.name, action.value, choice.query, " ".join(sorted(set(choice.ids))), why)
+    named = " ".join(sorted(set(choice.ids)))
+    asked = digest("run job", actor.name, action.value, choice.query, str(choice.zone), named, why)
     if key and (earlier := _find_earlier(actor, key, asked)):
         return BegunJob(earlier, created=False)
     row = _make_row(actor, action, choice, why, now())

@@ -10,7 +10,7 @@ import pytest
 from console.api.runs.jobs import ActionName
 from fabric.models import JobAction, RunJob
 from fabric.services.runs.jobs.steps import jobs_advance
-from tests.fabric.services.runs.jobs.worlds import make_ports, queue_runs, sent
+from tests.fabric.services.runs.jobs.worlds import BERLIN_NIGHT, make_ports, queue_at_night, queue_runs, sent
 from tests.fabric.services.world import ran
 
 JOBS = "/api/v1/runs/jobs"
@@ -32,6 +32,15 @@ def test_a_job_is_begun_and_followed_to_its_end(program, actor, small):
     assert [(one["run_id"], "has already ended" in one["message"]) for one in job["refusals"]] == [(ended.id, True)]
     assert [sent(run_id) for run_id in ids] == [["cancel"]] * 2
     assert [one["id"] for one in program.get(JOBS).json()["jobs"]] == [job["id"]]
+
+
+def test_days_of_the_query_are_those_of_the_zone(program, actor, small):
+    queue_at_night(actor, small)
+    body = {"action": "cancel", "query": BERLIN_NIGHT}
+    assert program.post(JOBS, body).status_code == 422
+    assert program.post(JOBS, body | {"zone": "Europe/Berlin"}).json()["total"] == 1
+    refused = program.post(JOBS, body | {"zone": "Europe/Bonn"})
+    assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "zone")
 
 
 def test_the_same_key_is_the_same_job(program, actor, small):

@@ -12,7 +12,15 @@ from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.runs.jobs import steps
 from fabric.services.runs.jobs.requests import job_begin
 from fabric.services.runs.jobs.steps import job_step, jobs_advance
-from tests.fabric.services.runs.jobs.worlds import counts, make_ports, outcomes, queue_runs, sent
+from tests.fabric.services.runs.jobs.worlds import (
+    BERLIN_NIGHT,
+    counts,
+    make_ports,
+    outcomes,
+    queue_at_night,
+    queue_runs,
+    sent,
+)
 from tests.fabric.services.world import ran
 from tests.people import member, signed_in
 
@@ -48,6 +56,15 @@ def test_selected_runs_are_cancelled_without_a_script(browser, actor, small):
     page = browser.get(begun["Location"]).content.decode()
     assert "2 of 2 runs cancelled, 0 refused." in page
     assert "too dear" in page
+
+
+def test_days_of_the_query_are_those_of_the_reader(browser, actor, small):
+    queue_at_night(actor, small)
+    asked = {"action": "cancel", "all": "1", "q": BERLIN_NIGHT}
+    assert "Cancel 1 matching run?" not in browser.get(NEW, asked).content.decode()
+    browser.cookies["zone"] = "Europe/Berlin"
+    assert "Cancel 1 matching run?" in browser.get(NEW, asked).content.decode()
+    assert browser.post(NEW, asked).status_code == 302
 
 
 def test_all_that_match_are_fixed_when_the_job_begins(browser, actor, small, doubtful):

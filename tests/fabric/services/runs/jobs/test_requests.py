@@ -1,5 +1,7 @@
 """Beginning and stopping run jobs: what is fixed, what is refused, and what the audit stream says."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from fabric.core.people.actor import Actor
@@ -10,7 +12,14 @@ from fabric.services.errors import Refused
 from fabric.services.runs.jobs import requests
 from fabric.services.runs.jobs.requests import DOING, job_begin, job_stop
 from fabric.services.runs.jobs.steps import job_step
-from tests.fabric.services.runs.jobs.worlds import counts, make_ports, outcomes, queue_runs
+from tests.fabric.services.runs.jobs.worlds import (
+    BERLIN_NIGHT,
+    counts,
+    make_ports,
+    outcomes,
+    queue_at_night,
+    queue_runs,
+)
 
 
 def test_every_action_has_its_words():
@@ -25,6 +34,14 @@ def test_a_job_has_the_runs_that_match_when_it_begins_and_no_later_one(actor, sm
     assert (begun.job.total, begun.job.left, begun.job.reason) == (2, 2, "too dear�")
     assert set(outcomes(begun.job.id)) == set(old)
     assert later not in outcomes(begun.job.id)
+
+
+def test_days_of_a_query_are_those_of_its_zone(actor, small):
+    run_id = queue_at_night(actor, small)
+    with pytest.raises(Refused, match="no run matches"):
+        job_begin(actor=actor, action=JobAction.CANCEL, choice=RunChoice(BERLIN_NIGHT))
+    choice = RunChoice(BERLIN_NIGHT, zone=ZoneInfo("Europe/Berlin"))
+    assert set(outcomes(job_begin(actor=actor, action=JobAction.CANCEL, choice=choice).job.id)) == {run_id}
 
 
 def test_named_runs_are_taken_and_no_other(actor, small):

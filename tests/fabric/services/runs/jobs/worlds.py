@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
-from fabric.models import Inbox, RunJob, RunJobItem
+from fabric.models import Inbox, Run, RunJob, RunJobItem
 from fabric.services.runs.jobs.actions import RunPorts
 from fabric.services.runs.start import run_start
 from tests.fabric.services.world import HeardNudge
@@ -25,6 +26,18 @@ def queue_runs(actor: Actor, fabric: str, count: int) -> list[str]:
         run_start(store=ports.store, nudge=ports.nudge, actor=actor, fabric=fabric, text=f"request {number}").run_id
         for number in range(count)
     ]
+
+
+BERLIN_NIGHT = "started:2026-03-02"
+"""Finds the run of ``queue_at_night`` in the zone Europe/Berlin, and not in UTC."""
+
+
+def queue_at_night(actor: Actor, fabric: str) -> str:
+    """Start a run half an hour before midnight in UTC, when it is the next day in Berlin; its id."""
+    (run_id,) = queue_runs(actor, fabric, 1)
+    at = datetime(2026, 3, 1, 23, 30, tzinfo=UTC)
+    Run.objects.filter(id=run_id).update(created_at=int(at.timestamp()) * 1_000_000)
+    return run_id
 
 
 def sent(run_id: str) -> list[str]:
