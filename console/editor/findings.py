@@ -1,4 +1,4 @@
-"""Says what the control of a field takes, where its text does not fit: the check itself knows only the file's types."""
+"""Says what the control of a field takes, where its text does not fit. The check itself knows only the file's types."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from fabric.services.acts import SYSTEM
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What becomes of running runs, as a choice of the form."""
+    """Fate of running runs, as a choice of the form."""
 
     value: RunningRuns
     label: str

@@ -41,8 +41,8 @@ of it.
 def targets() -> tuple[Target, ...]:
     """Return the targets of alerts and reviews: the operator's mailboxes and webhooks, for all workspaces.
 
-    Webhooks also get the outcomes of reviews, and the ends of runs of the named fabrics. Members are not among them (``services.notifications.member_mail``), and
-    members alone get mail about changes of fabrics.
+    Webhooks also get the outcomes of reviews, and the ends of runs of the named fabrics. Members are not among them
+    (``services.notifications.member_mail``), and members alone get mail about changes of fabrics.
     """
     mail = (Target(channel=Channel.EMAIL, address=one, wants=MAILED) for one in settings.FABRIC_NOTIFY_MAIL)
     ends = frozenset(settings.FABRIC_NOTIFY_RUN_ENDS)

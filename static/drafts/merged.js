@@ -41,7 +41,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
 });
 
-// Morphing changes neither what is picked nor the text of an area that somebody has written in.
+// Morphing changes neither what is picked nor the text of an area that the author has written in.
 const picked = () =>
   document.querySelectorAll("#draft-form select[name], #draft-form input[type=checkbox][name], #draft-form textarea[name]");
 

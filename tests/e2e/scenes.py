@@ -140,7 +140,7 @@ def started(page: Page, fabric: str, text: str, notes: Path, tier: str = "") -> 
     page.goto(f"/runs/start?fabric={fabric}")
     page.get_by_label("Your request").fill(text)
     page.get_by_label("Documents to read").set_input_files([str(notes)])
-    page.get_by_text("Run settings").click()
+    page.get_by_role("heading", name="Run settings").click()
     page.get_by_label("Tier").select_option(tier)
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(RUN)
@@ -196,7 +196,7 @@ def wrong_request(page: Page) -> None:
 
 def wrong_everywhere(page: Page) -> None:
     """The form sends what the browser's own checks would hold back."""
-    page.get_by_text("Run settings").click()
+    page.get_by_role("heading", name="Run settings").click()
     page.locator("#text").fill("x" * 70_000)
     page.locator("#session_key").fill("x" * 201)
     page.locator("#documents").set_input_files(

@@ -33,7 +33,7 @@ class StopIn(RequestShape):
     reason: str = Field(
         min_length=1,
         max_length=STOP_REASON_CHARS_MAX,
-        description="Shown to everybody whose start is refused, and kept in the audit stream.",
+        description="Shown to each member whose start is refused, and kept in the audit stream.",
         examples=["The provider bills twice."],
     )
     running: RunningRuns = Field(

@@ -116,7 +116,7 @@ def _at(place: str) -> tuple[str, ...]:
 
 
 def draw_tool_field(tool: Mapping[str, JSON], one: EditField) -> EditField | None:
-    """Return a field of a tool in the words of its kind; None where its kind or effect does not read it."""
+    """Return a field of a tool in the words of its kind. None: its kind or effect does not read it."""
     name, kind = one.path.rpartition(".")[2], tool.get("kind", "builtin")
     about = TOOL_FIELDS[name]
     if name in HELP:

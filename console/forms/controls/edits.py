@@ -148,7 +148,7 @@ def _field_edits(ground: Ground, shown: JSON, since: JSON, now: JSON, path: str,
 
 
 def _read_rows(one: EditField, data: Sent) -> tuple[JSON, str]:
-    """Return the value of a field's rows, and a sentence on a bad row; the given value where they say the same."""
+    """Return the value of a field's rows, and a sentence on a bad row. Rows that say the given value return it as it is."""
     given = None if isinstance(one.given, Missing) else one.given
     rows = list_sent_rows(one.row_kind, one.path, data.get)
     if not rows:

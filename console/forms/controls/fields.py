@@ -191,7 +191,7 @@ class EditField:
     @property
     def cells(self) -> list[RowView]:
         """Return its rows, and empty ones behind them. Rows that were sent stay where they are while they say the value,
-        or while one of them is refused: somebody may be typing there.
+        or while one of them is refused: the author may be typing there.
         """
         about, given = self.row_kind, None if isinstance(self.given, Missing) else self.given
         shown = list_rows(about, given) or []

@@ -59,7 +59,7 @@ def test(request: HttpRequest, name: str, tool: str) -> HttpResponse:
         "mark_name": MARK,
         **_describe_result(spec, result),
     }
-    return render(request, "editor/tool_test.html", context, status=status)
+    return render(request, "drafts/tool/test.html", context, status=status)
 
 
 def _read_arguments(form: TypedForm, text: str | None) -> tuple[dict[str, JSON], list[str]]:

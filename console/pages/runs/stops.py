@@ -25,7 +25,7 @@ from fabric.services.runs.stops import allow_new_runs, may_stop_starts, stop_new
 
 HOUR = 3_600
 ENDS: tuple[tuple[str, str], ...] = (
-    ("", "somebody allows new runs"),
+    ("", "a member allows new runs"),
     (str(HOUR // 2), "30 minutes from now"),
     (str(HOUR), "1 hour from now"),
     (str(2 * HOUR), "2 hours from now"),

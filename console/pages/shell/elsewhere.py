@@ -54,7 +54,7 @@ def list_acts(actor: Actor, fabrics: Iterable[FabricHit]) -> tuple[Elsewhere, ..
         for right, icon, verb, address in (
             (Right.RUN, "play", "Start a run of", f"{reverse('start')}?fabric={name}"),
             (Right.EDIT, "edit", "Edit", f"{reverse('fabric', args=[name])}#edit"),
-            (Right.RUN, "drill", "Drill", f"{reverse('drills')}?fabric={name}"),
+            (Right.RUN, "drill", "Drill", f"{reverse('drills-coverage')}?fabric={name}"),
         )
         if actor.may(right)
     )

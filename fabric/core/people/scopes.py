@@ -27,8 +27,8 @@ class Scope(StrEnum):
     PUBLISH = "publish"
     """Write drafts, ask for changes and agree to them, publish fabrics and scenarios; make test calls of models."""
     OPERATE = "operate"
-    """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the drill stop, stop new
-    runs, have notifications sent again.
+    """Move circuit breakers, write memories by hand, drill live, schedule drills, pull the drill stop. Stop new runs,
+    have notifications sent again.
     """
     MANAGE = "manage"
     """Change members, roles, keys of model endpoints, the policy and legal holds. It includes invitations and removals.

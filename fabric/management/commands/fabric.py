@@ -427,7 +427,7 @@ def _add_stop_arguments(stop: CommandParser, allow: CommandParser) -> None:
         one.add_argument("name", nargs="?", default="", metavar="NAME", help="the fabric")
         one.add_argument("--all", action="store_true", help="the whole workspace, in place of NAME")
     stop.add_argument(
-        "--reason", default="", metavar="TEXT", help="why: everybody whose start is refused reads it; needed"
+        "--reason", default="", metavar="TEXT", help="why; each member whose start is refused reads it; needed"
     )
     stop.add_argument(
         "--running",

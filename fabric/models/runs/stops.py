@@ -13,7 +13,7 @@ from fabric.models.fields.identities import KeyField, new_id
 from fabric.models.workspaces.workspace import Workspace
 
 OPEN = Q(ended_at__isnull=True)
-"""Stops that nobody lifted, and whose end no worker recorded. One past its given end refuses nothing any more."""
+"""Stops that no member lifted, and whose end no worker recorded. One past its given end refuses nothing any more."""
 TO_DO = ~Q(left="")
 
 
@@ -30,9 +30,9 @@ class StartStop(models.Model):
     until_at = models.BigIntegerField(null=True, blank=True)
     """Its given end; null: it stands until a person lifts it."""
     running = models.TextField()
-    """What becomes of the runs that were started before: ``selectors.runs.stops.RunningRuns``."""
+    """Fate of the runs that were started before: ``selectors.runs.stops.RunningRuns``."""
     left = KeyField(blank=True, default="", db_default="")
-    """What workers have yet to do with these runs: pause, cancel or resume; empty: nothing."""
+    """The workers' remaining work on these runs: pause, cancel or resume; empty: nothing."""
     left_by = models.TextField()
     """The person who asked for it: the runs are moved in their name."""
     ended_at = models.BigIntegerField(null=True, blank=True)

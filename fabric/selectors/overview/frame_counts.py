@@ -24,8 +24,8 @@ HELD = (RunState.WAITING, RunState.PAUSED)
 
 
 def frame_workspace(actor: Actor) -> tuple[str, StopView | None]:
-    """Return the name of the actor's workspace, empty when it is gone, and the stop of all its new runs, by one
-    statement.
+    """Return the name of the actor's workspace and the stop of all its new runs, by one statement. The name is empty
+    when the workspace is gone.
     """
     found = Workspace.objects.filter(id=actor.workspace_id).values_list("name", query_workspace_stop("id")).first()
     return ("", None) if found is None else (found[0], read_stop(found[1]))

@@ -24,7 +24,7 @@ STOPS_MAX = 100
 
 
 class RunningRuns(StrEnum):
-    """What becomes of the runs that were started before a stop."""
+    """Fate of the runs that were started before a stop."""
 
     FINISH = "finish"
     PAUSE = "pause"
@@ -32,7 +32,7 @@ class RunningRuns(StrEnum):
 
 
 RESUME = "resume"
-"""What workers have yet to do (``StartStop.left``) once the runs that a stop paused are to go on."""
+"""Remaining work of workers (``StartStop.left``) once the runs that a stop paused are to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class StopView:
     """Its given end; None: it stands until a person lifts it."""
     running: RunningRuns
     left: str
-    """What workers have yet to do with running runs: pause, cancel or resume; empty: nothing."""
+    """The workers' remaining work on running runs: pause, cancel or resume; empty: nothing."""
     ended_at: int | None
     """None: it stands, or no worker has recorded its given end yet."""
     ended_by: str

@@ -1,4 +1,4 @@
-"""Carries out what a stop of new runs asks of runs that were started before: workers pause, cancel or resume them.
+"""Pauses, cancels or resumes the runs that were started before a stop of new runs.
 
 Each run is moved by the service of the single act, in the name of the person who asked. A run's row is written after
 its act; an act that is repeated because its worker died is recognised by the input that it left.

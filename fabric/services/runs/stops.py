@@ -132,7 +132,7 @@ def _lock_starts(workspace_id: str) -> None:
 def _reason(reason: str) -> str:
     why = " ".join(clean_text(reason)[0].split())[:STOP_REASON_CHARS_MAX]
     if not why:
-        message = "stopping new runs needs a reason: say why, it is shown to everybody whose start is refused"
+        message = "stopping new runs needs a reason: say why, each member whose start is refused reads it"
         raise Refused(message, code="invalid", field="reason")
     return why
 

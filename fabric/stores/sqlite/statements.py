@@ -38,7 +38,7 @@ SELECT * FROM (
   AND (fabric_id IS NULL OR fabric_id = (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id))
 )
 """
-"""The run that has the start key, or the id; after it a row of NULL while a stop of new runs stands."""
+"""The run that has the start key, or the id. After it comes a row of NULL while a stop of new runs stands."""
 ATTACH = "INSERT INTO fabric_attachment (run_id, workspace_id, position, name, text, bytes, origin) VALUES (?, ?, ?, ?, ?, ?, ?)"
 LABEL = "INSERT INTO fabric_run_label (run_id, workspace_id, key, value) VALUES (?, ?, ?, ?)"
 PUT_INPUT = f"""

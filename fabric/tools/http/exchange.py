@@ -52,7 +52,7 @@ _STREAM_TYPE = "text/event-stream"
 
 
 WATCHED: ContextVar[list[Exchange] | None] = ContextVar("watched", default=None)
-"""Set before a call to see its exchanges from outside; None: nobody watches."""
+"""Set before a call to see its exchanges from outside; None: no caller watches."""
 
 
 class AddressRefused(ToolError):

@@ -63,7 +63,7 @@ def test_what_the_browser_let_through_the_server_says_in_the_same_place(page):
 
 def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
     page.get_by_role("radio", name=re.compile("Research desk")).check()
-    page.get_by_text("Run settings").click()
+    page.get_by_role("heading", name="Run settings").click()
     shown = page.locator(".mean.shown")
     assert shown.get_attribute("data-fabric") == "research-desk"
     assert shown.locator("tr.on .tag").inner_text() == "default"
@@ -74,7 +74,7 @@ def test_a_tier_shows_what_it_means_for_the_picked_fabric(page):
 
 def test_a_draft_survives_leaving_the_page_and_not_the_start(page):
     page.get_by_label("Your request").fill("Half a thought")
-    page.get_by_text("Run settings").click()
+    page.get_by_role("heading", name="Run settings").click()
     page.get_by_label("Priority").select_option("low")
     page.get_by_label("Session").fill("TICKET-1")
     page.goto("/runs")
@@ -141,7 +141,7 @@ def test_without_the_script_mistakes_come_back_beside_their_fields(visit):
     page = visit(NOWHERE, java_script_enabled=False).page
     page.goto("/runs/start")
     page.get_by_label("Your request").fill("What is due?")
-    page.get_by_text("Run settings").click()
+    page.get_by_role("heading", name="Run settings").click()
     page.get_by_label("Session").fill("x" * 201)
     page.get_by_label("Documents to read").set_input_files([PDF])
     page.get_by_role("button", name="Start the run").click()

@@ -46,7 +46,7 @@ UNION ALL SELECT id FROM fabric_run WHERE id = :run_id::text
 UNION ALL SELECT NULL
   WHERE NOT fabric_admits_start(:workspace_id::text, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id::text))
 """)
-"""The run that has the start key, or the id; after them a row of NULL while a stop of new runs stands."""
+"""The run that has the start key, or the id. After them comes a row of NULL while a stop of new runs stands."""
 
 _PUT_INPUT = f"""
 WITH {NOW}, run AS (

@@ -52,7 +52,7 @@ def test_a_fabric_that_is_found_offers_what_its_viewer_may_do(browser, actor, do
     assert acts == [
         ("/runs/start?fabric=doubtful", "Start a run of doubtful"),
         ("/fabrics/doubtful#edit", "Edit doubtful"),
-        ("/drills?fabric=doubtful", "Drill doubtful"),
+        ("/drills/coverage?fabric=doubtful", "Drill doubtful"),
     ]
 
 
