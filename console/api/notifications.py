@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from django.http import HttpRequest
 from ninja import Path, Query, Router
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
-from fabric.core.texts.notifications import NotificationState
+from fabric.core.texts.notifications import NotificationKind, NotificationState
 from fabric.selectors.notifications import (
     LIST_MAX,
     NotificationView,
@@ -22,7 +22,7 @@ from fabric.services.notifications.delivery import notification_resend
 from fabric.services.notifications.member_mail import EMAIL_CHARS_MAX, notification_preference_set
 
 router = Router(tags=["notifications"])
-MailKind = Literal["review", "reminder", "onward", "follow_up", "change", "changed"]
+MailKind = Literal["review", "reminder", "onward", "follow_up", "change", "changed", "mention"]
 """``fabric.core.texts.notifications.MEMBER_KINDS``."""
 
 
@@ -32,10 +32,9 @@ class NotificationOut(ResponseShape):
     id: str = Field(
         description="The same at every attempt, and in what the receiver gets.", examples=["7d5e3c1f0a9b48269f1e2d3c4b5a6978"]
     )  # fmt: skip
-    told: Literal[
-        "alert", "review", "reminder", "onward", "follow_up", "second", "decided", "expired", "change", "changed"
-    ] = Field(
-        description="Kind of the message. Reminder and onward: half and three quarters of a review's time have passed. Second: one of two people has agreed. Expired: no one answered in time. Change: a change of a fabric waits for a second person. Changed: such a change was decided."
+    told: NotificationKind = Field(
+        description="Kind of the message. Reminder and onward: half and three quarters of a review's time have passed. Second: one of two people has agreed. Expired: no one answered in time. Change: a change of a fabric waits for a second person. Changed: such a change was decided. Mention: a comment mentions the member. The rest: a run ended.",
+        examples=["review"],
     )
     run_id: str = Field(
         description="The run; empty: it is about a change.", examples=["01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
@@ -121,7 +120,7 @@ class MailIn(RequestShape):
     """Notifications that the caller wants by e-mail."""
 
     wants: list[MailKind] = Field(
-        max_length=4, description="All that they want; empty: nothing.", examples=[["review"]]
+        max_length=len(get_args(MailKind)), description="All that they want; empty: nothing.", examples=[["review"]]
     )
     email: str | None = Field(
         None,

@@ -90,6 +90,10 @@ NO_PAGE = {
     "fabric-duplicate": "a POST",
     "fabric-draft-beat": "a POST",
     "drills-stale": "a POST",
+    "run-stop-allow": "a POST",
+    "runs-job": "looked at in the round of pictures jobs",
+    "fabric-draft-tool": "wants a draft: looked at in the round of pictures editor",
+    "api-openapi": "JSON for generators",
 }
 """Routes that are no page of ours, and what they are instead."""
 ALSO = (

@@ -24,7 +24,7 @@ router = Router(tags=["runs"])
 EXAMPLE_ID = "019a8b5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 
 
-class StopIn(RequestShape):
+class StartStopIn(RequestShape):
     """Request to stop new runs."""
 
     fabric: str = Field(
@@ -59,7 +59,7 @@ class AllowIn(RequestShape):
     )
 
 
-class StopOut(ResponseShape):
+class StartStopOut(ResponseShape):
     """A stop of new runs."""
 
     id: str = Field(description="The stop's id.", examples=[EXAMPLE_ID])
@@ -84,7 +84,9 @@ class StopOut(ResponseShape):
 class StopsOut(ResponseShape):
     """Stops of new runs."""
 
-    stops: list[StopOut] = Field(description="Those that stand, then those that ended, the latest first; at most 100.")
+    stops: list[StartStopOut] = Field(
+        description="Those that stand, then those that ended, the latest first; at most 100."
+    )
 
 
 @router.get("/stops", response=StopsOut, url_name="api-stops", operation_id="listStops")
@@ -93,8 +95,8 @@ def list_stops(request: HttpRequest) -> StopsOut:
     return StopsOut(stops=[_shape(one) for one in stops_list(find_actor(request))])
 
 
-@router.post("/stops", response={201: StopOut}, url_name="api-stops", operation_id="stopNewRuns")
-def stop(request: HttpRequest, body: Annotated[StopIn, Body()]) -> Status[StopOut]:
+@router.post("/stops", response={201: StartStopOut}, url_name="api-stops", operation_id="stopNewRuns")
+def stop(request: HttpRequest, body: Annotated[StartStopIn, Body()]) -> Status[StartStopOut]:
     """Stop new runs. No run of the fabric, or of the workspace, starts until they are allowed again. For owners and
     operators.
     """
@@ -102,21 +104,21 @@ def stop(request: HttpRequest, body: Annotated[StopIn, Body()]) -> Status[StopOu
     return Status(201, _shape(stop_new_runs(actor=find_actor(request), **given)))  # type: ignore[arg-type]
 
 
-@router.post("/stops/{stop_id}/allow", response=StopOut, url_name="api-stop-allow", operation_id="allowNewRuns")
+@router.post("/stops/{stop_id}/allow", response=StartStopOut, url_name="api-stop-allow", operation_id="allowNewRuns")
 def allow(
     request: HttpRequest,
     stop_id: Annotated[UUID, Path(description="The stop's id.", example=EXAMPLE_ID)],
     body: Annotated[AllowIn, Body()],
-) -> StopOut:
+) -> StartStopOut:
     """Allow new runs again. Runs that the stop paused can be resumed with it, also after its end. For owners and
     operators.
     """
     return _shape(allow_new_runs(actor=find_actor(request), stop_id=str(stop_id), resume=body.resume))
 
 
-def _shape(one: StopView) -> StopOut:
+def _shape(one: StopView) -> StartStopOut:
     own = ("id", "fabric", "stopped_by", "reason", "running", "left", "paused", "cancelled", "resumed", "ended_by")
-    return StopOut(
+    return StartStopOut(
         **{name: getattr(one, name) for name in own},
         stopped_at=instant(one.stopped_at),
         until=instant(one.until_at),

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q
 from fabric.core.people.actor import Actor
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.selectors.fabrics.lookup import FabricView, fabrics_page
+from fabric.selectors.reach import match_visible
 from simulator.drills.models.tables import OPEN_STATUSES, VIRTUAL, Drill
 from simulator.drills.selectors.drill_views import NOT_FRESH, State
 from simulator.drills.selectors.standings import FABRICS_MAX, FabricStanding, fabric_stands
@@ -110,7 +111,7 @@ def _open_cells(ids: Sequence[str]) -> Mapping[str, set[Cell]]:
 
 def _trends(actor: Actor, ids: Sequence[str]) -> Mapping[str, tuple[BatchShare, ...]]:
     """Return the newest batches of each fabric, among the newest drills of the workspace."""
-    newest = Drill.objects.filter(workspace_id=actor.workspace_id).order_by("-id").values("id")[:TREND_DRILLS]
+    newest = Drill.objects.filter(match_visible(actor, Drill)).order_by("-id").values("id")[:TREND_DRILLS]
     rows = Drill.objects.filter(id__in=newest, fabric_id__in=ids, mode=VIRTUAL, scenario="").exclude(verdict="")
     found: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for fabric, batch, verdict in rows.order_by("batch").values_list("fabric_id", "batch", "verdict"):

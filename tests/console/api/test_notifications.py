@@ -1,14 +1,21 @@
 """Notifications over the API: listed with what became of them, and sent again."""
 
+from typing import get_args
+
 import pytest
 
-from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening
+from console.api.notifications import MailKind
+from fabric.core.texts.notifications import MEMBER_KINDS, Channel, Delivery, NotificationHappening
 from fabric.models import AuditLine, Notification, Review
 from tests.fabric.services.notifications.scenes import HOOK, known, made, sent, telling
 from tests.fabric.services.world import nudge
 
 __all__ = ["nudge"]
 NOTIFICATIONS = "/api/v1/notifications"
+
+
+def test_a_member_may_want_each_kind_of_mail_that_there_is():
+    assert set(get_args(MailKind)) == set(MEMBER_KINDS)
 
 
 @pytest.fixture

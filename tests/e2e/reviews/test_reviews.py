@@ -112,7 +112,8 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(visit, installat
 def test_who_is_second_keeps_what_they_wrote(visit, installation, review):
     slow, fast = visit(f"/reviews/{review}"), visit(NOWHERE, of=visit(NOWHERE)).page
     page = slow.page
-    page.route("**/news?**", lambda route: None)  # The page has not heard yet.
+    for part in ("**/news?**", "**/beat"):
+        page.route(part, lambda route: None)  # The page has not heard yet.
     page.locator("label[data-press=verb-edit]").click()
     page.locator('[id="f.to"]').fill("Ben")
     page.locator("#message").fill("To the right one.")

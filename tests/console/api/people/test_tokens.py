@@ -117,7 +117,7 @@ def test_each_member_chooses_their_mail(actor, nightly):
     vera = Program(token_of(member("vera", "viewer"), "hers", [Scope.READ, Scope.MANAGE]))
     assert vera.get(MINE).json() == {
         "email": "",
-        "wants": ["review", "reminder", "onward", "follow_up", "change", "changed"],
+        "wants": ["review", "reminder", "onward", "follow_up", "change", "changed", "mention"],
     }
     assert vera.post(MINE, {"wants": ["follow_up", "review"]}).json()["wants"] == ["review", "follow_up"]
     assert vera.post(MINE, {"wants": []}).json()["wants"] == []
