@@ -198,10 +198,10 @@ class SettingLine:
 
     @property
     def value_words(self) -> str:
-        """The value; ``off`` where there is none."""
+        """The value. Without one, a limit is ``off``, and a name ``none``."""
         value = self.setting.value
         if value is None:
-            return "off"
+            return "none" if self.setting.unit is None else "off"
         if isinstance(value, Mapping):
             return "; ".join(caps_said(name, one) for name, one in value.items()) or "none"
         if isinstance(value, frozenset):

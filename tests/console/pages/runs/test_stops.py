@@ -100,6 +100,7 @@ FILES = {
 }
 """Files that start runs of the workspace, with their ways; the first three are the services."""
 APART = {
+    "fabric/services/runs/jobs/actions.py": "a job refuses each run by itself: tests/fabric/services/runs/jobs/test_actions.py",
     "simulator/drills/live/cells.py": "drills have a workspace of their own",
     "simulator/scoreboard/runs.py": "it measures in an installation of its own",
 }

@@ -174,4 +174,4 @@ def test_days_of_the_query_are_those_of_the_readers_zone(browser, run_id, cookie
     browser.cookies["zone"] = cookie
     page = page_of(browser, "/runs?q=started:2026-07-06")
     assert f"days and hours of the query: {zone}" in page
-    assert page.count("What is owed?") == found
+    assert page.count(">What is owed?</a>") == found

@@ -102,7 +102,7 @@ def heads(page: str) -> dict[str, str]:
     ``is``.
     """
     found = re.findall(r'<th scope="col" class="([\w-]+) sorts"(?: aria-sort="(\w+)")?>(.*?)</th>', page, re.DOTALL)
-    assert [heading for heading, _, _ in found] == ["c-when", "num"]
+    assert [heading for heading, _, _ in found] == ["c-when", "num", "num"]
     (way,) = [f"{heading} {way}" for heading, way, _ in found if way]
     links = [link for _, _, head in found for link in re.findall(r'<a href="([^"]+)"[^>]*>([\w ]+)<', head)]
     return {"is": way} | {word: unescape(link) for link, word in links}
@@ -111,7 +111,7 @@ def heads(page: str) -> dict[str, str]:
 def others(line: str = "") -> dict[str, str]:
     """The links to the orders of ended runs."""
     asked = {"q": line} if line else {}
-    words = {"took": "-took", "by end": "-ended", "Cost": "-cost"}
+    words = {"took": "-took", "by end": "-ended", "Cost": "-cost", "Tokens": "-tokens"}
     return {word: f"/runs?{urlencode({**asked, 'sort': sort})}" for word, sort in words.items()}
 
 
@@ -149,6 +149,7 @@ def test_failed_runs_are_ordered_by_their_end_and_show_it(browser, seven):
         "took": "/runs?q=state%3Afailed&sort=-took",
         "by start": "/runs?q=state%3Afailed",
         "Cost": "/runs?q=state%3Afailed&sort=-cost",
+        "Tokens": "/runs?q=state%3Afailed&sort=-tokens",
     }
     assert instant(started + 90_000_000, "full") in page
     assert titles(browser.get(heads(page)["Ended"]).content.decode()) == [2, 1]
@@ -185,7 +186,7 @@ def test_live_runs_have_one_order(browser, seven):
 
 def test_an_order_is_kept_where_it_serves_and_let_go_where_it_does_not(browser, seven):
     page = shown(browser, q="state:failed request", sort="-ended")
-    assert page.count('<input type="hidden" name="sort" value="-ended">') == 2
+    assert page.count('<input type="hidden" name="sort" value="-ended">') == 4, "query, filter, columns, view"
     removed = [unescape(link) for link in re.findall(r'<a href="([^"]+)" aria-label="Remove filter', page)]
     assert removed == ["/runs?q=request&sort=-ended", "/runs?q=state%3Afailed&sort=-ended"]
     for line, kept in (("state:failed", "&sort=-ended"), ("state:running", "")):

@@ -258,14 +258,14 @@ def test_its_documents_stay_offered_when_the_form_comes_back(browser, small):
 def test_not_like_a_run_that_is_not_here(browser, small, stranger, which):
     fabric_publish(actor=stranger, source=SMALL)
     theirs = run_start(
-        store=wiring.store(), nudge=NullNudge(), actor=stranger, fabric="small", text="secret", documents=(NOTES,)
+        store=wiring.store(), nudge=NullNudge(), actor=stranger, fabric="small", text="only theirs", documents=(NOTES,)
     )
     named = {"unknown": str(uuid4()), "foreign": theirs.run_id, "garbage": "../../etc/passwd"}[which]
     assert browser.get("/runs/start", {"from": named}).status_code == 404
     answer = send(browser, documents_of=named)
     assert answer.status_code == 404
     assert b"there is no run" in answer.content.lower()
-    assert b"secret" not in answer.content
+    assert b"only theirs" not in answer.content
     assert b"notes.md" not in answer.content
     assert Run.objects.count() == 1
 

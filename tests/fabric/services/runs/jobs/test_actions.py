@@ -5,10 +5,12 @@ import pytest
 from fabric.core.values.flow import RunState
 from fabric.models import JobAction, Run
 from fabric.selectors.runs.query.choices import RunChoice
+from fabric.selectors.runs.query.jobs import job_refusals
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.jobs.actions import ACTIONS
 from fabric.services.runs.jobs.requests import job_begin
 from fabric.services.runs.jobs.steps import job_step
+from fabric.services.runs.stops import stop_new_runs
 from tests.fabric.services.runs.jobs.worlds import counts, make_ports, outcomes, queue_runs, sent
 from tests.fabric.services.world import GIVEN_UP, ran
 
@@ -37,6 +39,17 @@ def test_paused_runs_are_resumed_and_others_refused(actor, small):
     job_step(make_ports(), job.id)
     assert outcomes(job.id) == {paused: "done", queued: "refused"}
     assert sent(paused) == ["pause:1", "resume:1"]
+
+
+def test_no_run_is_tried_again_while_new_runs_are_stopped(actor, small):
+    failed = ran(actor, fabric_publish(actor=actor, source=GIVEN_UP).name)
+    stop_new_runs(actor=actor, fabric="", reason="the endpoint bills twice")
+    job = job_begin(actor=actor, action=JobAction.RETRY, choice=RunChoice(ids=(failed.id,))).job
+    job_step(make_ports(), job.id)
+    assert outcomes(job.id) == {failed.id: "refused"}
+    (refusal,), _ = job_refusals(actor, job.id)
+    assert "new runs are stopped since" in refusal.says.lower()
+    assert "the endpoint bills twice" in refusal.says
 
 
 def test_a_failed_run_is_tried_again_once_and_others_are_refused(actor, small):
