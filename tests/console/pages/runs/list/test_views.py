@@ -194,7 +194,7 @@ def test_an_order_is_kept_where_it_serves_and_let_go_where_it_does_not(browser, 
         assert answer.headers["Location"] == f"/runs?{urlencode({'q': line})}{kept}"
     answer = browser.get("/runs", {"q": "nope:1", "last": "", "sort": "-ended"})
     assert (answer.status_code, len(titles(answer.content.decode()))) == (422, 3)
-    refused = browser.get("/runs?sort=tokens")
+    refused = browser.get("/runs?sort=fabric")
     assert refused.status_code == 422
     assert "is no order of runs; write started or -started" in unescape(refused.content.decode())
 
