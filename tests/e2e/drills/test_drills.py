@@ -256,6 +256,7 @@ def test_what_failed_in_a_real_run_is_kept_as_a_scenario(visit, installation):
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text() == "Aborted"
     run = f"/runs/{page.url.partition('/runs/')[2].partition('?')[0]}"
+    page.locator("#run-more summary").click()
     page.get_by_role("link", name="Save as a scenario").click()
     page.get_by_role("heading", name="Repeated failures").wait_for()
     page.get_by_label("Name").fill("off-schema-again")
