@@ -103,7 +103,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "run-events-download": ("?form=readable", "?form=journal"),
     "fabric": ("", "?tab=memory", "?tab=runs"),
     "drill": ("", "?at=1"),
-    "drills": ("?fabric=small",),
+    "drills-coverage": ("?fabric=small",),
     "drills-live": ("?fabric=small",),
     "drills-report": ("?fabric=small",),
     "fabric-memory": ("?key=k",),

@@ -198,6 +198,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "model_id": models_list(actor).models[0].id,
         "member_id": Member.objects.get(name=target.username).id,
         "memory": "notes",
+        "tool": "read_document",
         "scope": breaker.scope,
         "digest": breaker.kind.partition(":")[2],
         "kind": breaker.kind,
