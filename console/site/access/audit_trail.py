@@ -170,7 +170,8 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.SCENARIO_DELETED,)), "scenario-delete"),
     (
         ByService((Act.DRILLS_ASKED,)),
-        "drills-ask scenario-ask fabric-draft-drills api-fabric-drills api-scenario-drills api-drills-schedule-run",
+        """drills-ask drills-stale scenario-ask fabric-draft-drills api-fabric-drills api-scenario-drills
+        api-drills-schedule-run""",
     ),
     (ByService((Act.DRILLS_STOPPED,)), "drills-batch-stop api-drills-batch-stop"),
     (
@@ -233,10 +234,14 @@ _ROWS: tuple[tuple[Told, str], ...] = (
         "reviews-next review-claim api-review-next api-review-claim",
     ),
     (ByService((Act.REVIEW_RELEASED,)), "review-release api-review-release"),
-    (ByService((Act.REVIEW_REASSIGNED,)), "review-reassign api-review-reassign"),
+    (ByService((Act.REVIEW_REASSIGNED, Act.REVIEW_ASSIGNED_TO_ROLE)), "review-reassign api-review-reassign"),
     (LEASE, "review-beat api-review-heartbeat"),
     (LOOKED, "review-changes"),
     (ByService((Act.FOLLOW_UP_CLOSED,)), "review-close api-review-close"),
+    (ByService((Act.REVIEW_COMMENTED,)), "review-comment"),
+    (ByService((Act.REVIEW_SNOOZED, Act.REVIEW_SNOOZE_ENDED)), "review-snooze"),
+    (Nothing("it is how far one member has read their inbox"), "reviews-inbox-seen"),
+    (ByService((Act.FAILURES_ACKNOWLEDGED,)), "overview-failures"),
     (ByService((Act.DECISIONS_EXPORTED,)), "reviews-export api-decisions-export"),
     (ByService((Act.AUDIT_EXPORTED,)), "audit-export api-audit-export"),
     (

@@ -153,7 +153,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
 }
 """The scope of each operation, by route name and method."""
 
-ANY_CALLER = frozenset({"api-openapi", "api-unknown"})
+ANY_CALLER = frozenset({"api-unknown"})
 """Routes that are no operations; every caller may use them."""
 
 NOT_ACCEPTED: Mapping[NotAccepted, str] = {

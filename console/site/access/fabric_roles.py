@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
-from fabric.models import ChangeRequest, Notification, Review, Run
+from fabric.models import ChangeRequest, Notification, Review, Run, StartStop
 from fabric.selectors.errors import Refused
 from fabric.services.actors import actor_inside_drills
 from fabric.services.rights import right_wanted
@@ -62,6 +62,7 @@ FABRIC_OF: Mapping[str, Finder] = {
     "drill_id": _find_fabric_by(Drill, "drill_id", "id", "fabric__name"),
     "batch": _find_fabric_by(Drill, "batch", "batch", "fabric__name"),
     "schedule_id": _find_fabric_by(Schedule, "schedule_id", "id", "fabric__name"),
+    "stop_id": _find_fabric_by(StartStop, "stop_id", "id", "fabric__name"),
     "notification_id": _notification,
 }
 """Finder of the fabric of an object, by the object's name in an address."""
@@ -109,6 +110,7 @@ CHANGES: Mapping[str, bool] = {
         "context": False,
         "fork": False,
         "scenario": False,
+        "labels": False,
     }.items()
 }
 """Routes that change a run or derive from it, by name. True: an operator may use them on the run of a live drill."""

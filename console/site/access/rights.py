@@ -17,6 +17,7 @@ Wants = tuple[Right, ...] | str
 """Rights of which one is enough; or a sentence where no right decides, but the request itself."""
 
 REVIEW = "it is for the people whom the review asks"
+READS_REVIEW = "it is for the people who may read the review's contents"
 OWN = "it is about one's own sign-in, mail, tokens or invitation"
 OTHERS = "one's own for each member, those of others by a right that the service asks for"
 BROWSERS = "it is for browsers, signed in or not"
@@ -25,6 +26,7 @@ EACH_MEMBER = "it is for every member"
 _LOOKS = (
     "account",
     "api-docs",
+    "api-openapi",
     "audit",
     "audit-holds",
     "audit-news",
@@ -192,14 +194,15 @@ CHANGES: Mapping[str, Wants] = {
     "api-run-event-reveal": (Right.REVEAL,),
     "api-run-export": (Right.AUDIT, Right.REVEAL),
     "api-run-fork": (Right.RUN,),
+    "api-run-labels": (Right.RUN,),
     "api-run-pause": (Right.CONTROL,),
     "api-run-resume": (Right.CONTROL,),
     "api-run-say": (Right.CONTROL,),
     "api-run-scenario": (Right.EDIT,),
     "api-run-terminate": (Right.CONTROL,),
+    "api-runs": (Right.RUN,),
     "api-runs-job-stop": (Right.CONTROL,),
     "api-runs-jobs": (Right.CONTROL, Right.RUN),
-    "api-runs": (Right.RUN,),
     "api-scenario-drills": (Right.RUN,),
     "api-scenarios": (Right.EDIT,),
     "api-scenarios-check": (Right.RUN,),
@@ -262,7 +265,7 @@ CHANGES: Mapping[str, Wants] = {
     "review-changes": REVIEW,
     "review-claim": REVIEW,
     "review-close": REVIEW,
-    "review-comment": (Right.CONTENTS,),
+    "review-comment": READS_REVIEW,
     "review-reassign": REVIEW,
     "review-release": REVIEW,
     "review-reveal": (Right.REVEAL,),
@@ -312,6 +315,7 @@ READERS: Mapping[str, Wants] = {
     **dict.fromkeys(_AUDIT.split(), (Right.AUDIT,)),
     **dict.fromkeys(_CONTENTS.split(), (Right.CONTENTS,)),
     **dict.fromkeys(_JOBS.split(), (Right.CONTROL,)),
+    "fabric-draft-tool": (Right.EDIT,),
 }
 """Rights that reading an address needs, by route name; every member may read any other."""
 

@@ -9,8 +9,9 @@ import pytest
 
 from fabric.models import ReviewComment, ReviewSnooze
 from fabric.selectors.reviews.lookup import list_open_reviews
+from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.reviews.comments import TEXT_CHARS_MAX
-from tests.fabric.services.world import ran
+from tests.fabric.services.world import COSTLY, ran
 from tests.people import member, signed_in
 
 SCRIPTED = {"HX-Request": "true"}
@@ -69,6 +70,14 @@ def test_who_reads_no_contents_reads_and_writes_no_comments(browser, doubt):
     assert "40 dollars" not in part
     assert "<form" not in part
     assert vera.post(f"/reviews/{doubt.id}/comment", {"text": "Hm."}).status_code == 403
+
+
+def test_whom_a_review_asks_comments_without_the_right_to_other_contents(actor):
+    (item,) = list_open_reviews(actor, ran(actor, fabric_publish(actor=actor, source=COSTLY).name).id)
+    fay = signed_in(member("fay", "finance"))
+    assert "<form" in talk_of(fay.get(f"/reviews/{item.id}").content.decode())
+    assert fay.post(f"/reviews/{item.id}/comment", {"text": "Too dear."}).status_code == 302
+    assert "Too dear." in talk_of(fay.get(f"/reviews/{item.id}").content.decode())
 
 
 def test_a_snooze_is_shown_and_ended(browser, doubt):

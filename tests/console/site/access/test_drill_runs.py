@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 
 from console.live.admission import NOT_ALLOWED, admissions
 from console.site.access.fabric_roles import CHANGES
-from console.site.access.policies import ROUTES
 from fabric.core.people.roles import Right
 from fabric.core.people.scopes import Scope
 from fabric.core.values.taxonomy import FailureType, Tier
@@ -25,6 +24,7 @@ from fabric.services.people.tokens import token_create
 from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
 from simulator.drills.services.drills import drill_ask
+from tests.console.site.access.test_actors import patterns
 from tests.people import member, signed_in
 from tests.servers.unguarded import unguarded
 
@@ -40,7 +40,7 @@ SEEN = (
     "/review",
 )
 API = ("", "/events", "/explain")
-CHANGING = ("cancel", "terminate", "pause", "resume", "say", "context", "fork/5", "scenario")
+CHANGING = ("cancel", "terminate", "pause", "resume", "say", "context", "fork/5", "scenario", "labels")
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ def test_it_can_be_exported_and_a_socket_follows_it(browser, token, one):
 
 
 def test_routes_that_change_a_run_are_all_known():
-    names = {route for route in ROUTES if route.startswith(("run-", "api-run-"))}
-    reads = {"run-export", "run-review", "run-compare", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-export", "run-event-reveal", "api-run-event-reveal"}  # fmt: skip
+    names = {one.name for one in patterns() if "run_id" in one.pattern.converters}
+    reads = {"run", "api-run", "run-export", "run-review", "run-compare", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-export", "run-event-reveal", "api-run-event-reveal"}  # fmt: skip
     assert set(CHANGES) == names - reads
 
 

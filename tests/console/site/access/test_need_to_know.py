@@ -22,6 +22,7 @@ from simulator.drills.library.captures import scenario_capture
 from simulator.drills.library.services import scenario_duplicate
 from simulator.drills.models.tables import Drill
 from tests.console.site.access import test_actors as test_access
+from tests.console.site.access.test_contents import body as read_body
 from tests.console.site.access.test_rights import API, PAGES, World, standing, where, world
 from tests.fabric.services.world import SMALL, ran
 from tests.people import fresh, member, signed_in
@@ -41,7 +42,7 @@ def mine(world: World, actor, monkeypatch) -> dict[str, str]:
     own = ran(actor, "mine").id
     drill = Drill.objects.filter(batch=world.of["batch"]).order_by("place")[0].id
     monkeypatch.setitem(test_access.SAMPLE, "drill_id", drill)
-    ids = ("run_id", "review_id", "batch", "schedule_id", "change_id")
+    ids = ("run_id", "review_id", "batch", "schedule_id", "change_id", "stop_id")
     return {"own": own, "drill_id": drill} | {name: str(world.of[name]) for name in ids}
 
 
@@ -70,12 +71,13 @@ def foreign(route: str) -> bool:
     return bool(named(route) & set(FABRIC_OF)) or ("name" in named(route) and route not in OTHER_NAMES)
 
 
-def told_of(answer: bytes, mine: dict[str, str]) -> list[str]:
+def told_of(said: str, mine: dict[str, str]) -> list[str]:
     """Return what of the other fabrics stands in an answer."""
-    said = answer.decode(errors="replace")
     words = [value for name, value in mine.items() if name != "own"]
     words += [
-        mark.format(name) for name in ("small", "doubtful") for mark in ("/fabrics/{}", '"{}"', ">{}<", "fabric={}")
+        mark.format(name)
+        for name in ("small", "doubtful", "halted")
+        for mark in ("/fabrics/{}", '"{}"', ">{}<", "fabric={}")
     ]
     return [word for word in words if word in said]
 
@@ -89,7 +91,7 @@ def test_every_address_says_at_which_fabric_it_is_or_that_it_is_at_none():
     known = (
         set(FABRIC_OF)
         | WORKSPACES
-        | {"name", "memory", "number", "seq", "digest", "form", "rest", "document", "picture"}
+        | {"name", "memory", "tool", "number", "seq", "digest", "form", "rest", "document", "picture"}
     )
     assert set().union(*map(named, ROUTES)) <= known
     assert {route for route in OTHER_NAMES if "name" not in named(route)} <= {
@@ -101,10 +103,9 @@ def wrong_looks(client: Client, door: str, mine: dict[str, str]) -> list[str]:
     wrong = []
     for route in looks(door):
         answer = client.get(test_access.address(route))
-        content = answer.getvalue() if answer.streaming else answer.content
         if foreign(route) and answer.status_code != 404:
             wrong.append(f"{route}: {answer.status_code}")
-        elif not foreign(route) and (answer.status_code >= 500 or (found := told_of(content, mine))):
+        elif not foreign(route) and (answer.status_code >= 500 or (found := told_of(read_body(answer), mine))):
             wrong.append(f"{route}: {answer.status_code} {found}")
     return wrong
 
@@ -144,6 +145,7 @@ def test_no_member_changes_hidden_records(browser, program, mine, world):
             "api-notifications-mine",
             "notifications-mine",
             "account",
+            "drills-stale",
         ):
             continue
         if ROUTES[route] is Policy.API:
@@ -163,6 +165,13 @@ def test_no_member_changes_hidden_records(browser, program, mine, world):
     assert {name: after[name] for name in before if name != "AuditLine"} == {
         name: before[name] for name in before if name != "AuditLine"
     }
+
+
+def test_drills_of_all_stale_cells_are_of_their_own_fabrics(browser, mine):
+    before = set(Drill.objects.values_list("id", flat=True))
+    assert browser.post("/drills/stale").status_code == 302
+    made = Drill.objects.exclude(id__in=before)
+    assert {one.fabric.name for one in made.select_related("fabric")} == {"mine"}
 
 
 def test_what_was_captured_of_another_fabric_is_not_in_their_library(actor, browser, program, mine):

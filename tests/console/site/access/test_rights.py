@@ -182,6 +182,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
     fabric_publish(actor=actor, source=REMEMBERING.replace("name: remembering", "name: small"))
     run = ran(actor, doubtful)
     batch = drill_ask(actor=actor, fabric="small", cells=[(FailureType.PROVIDER, Tier.BATCH)]).batch
+    halted = fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: halted")).name
     scenario_save(actor=replace(actor, name="the-editor"), source=source("mine"))
     breaker = next(one for one in list_breaker_views(actor) if one.over == "provider")
     target = member("target", "viewer")
@@ -191,12 +192,13 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "name": "small",
         "batch": batch,
         "schedule_id": schedule_create(actor=actor, **SCHEDULE).id,
-        "stop_id": stop_new_runs(actor=actor, fabric=doubtful, reason="For a lift.").id,
+        "stop_id": stop_new_runs(actor=actor, fabric=halted, reason="For a lift.").id,
         "scenario_name": "mine",
         "invitation_id": invitation_create(actor=actor, roles=["viewer"]).id,
         "model_id": models_list(actor).models[0].id,
         "member_id": Member.objects.get(name=target.username).id,
         "memory": "notes",
+        "tool": "read_document",
         "scope": breaker.scope,
         "digest": breaker.kind.partition(":")[2],
         "kind": breaker.kind,
@@ -393,6 +395,8 @@ def test_every_member_sees_every_page(world):
 def test_a_button_that_does_nothing_for_who_looks_on_says_for_whom_it_is(world, path, button, who):
     for role, off in ((Role.VIEWER, True), (Role.OWNER, False)):
         shown = world.browsers[role].get(path.format(**world.of)).content.decode()
-        found = re.search(rf'<button type="submit"([^>]*)>(?:<svg.*?</svg>)?{button}', shown, flags=re.DOTALL)
+        found = re.search(
+            rf'<button type="submit"([^>]*)>(?:<svg(?:(?!</svg>).)*</svg>)?{button}', shown, flags=re.DOTALL
+        )
         assert ('disabled aria-describedby="lacks"' in found[1]) is off
         assert (f'id="lacks">This is for {holders(who)}.' in shown) is off
