@@ -44,6 +44,7 @@ from fabric.services.people.invitations import invitation_create
 from fabric.services.runs.jobs.requests import job_begin
 from fabric.services.runs.saved_views import view_save
 from fabric.services.runs.start import run_start
+from fabric.services.runs.stops import stop_new_runs
 from fabric.worker.nudges.listener import NullNudge
 from simulator.drills.library.services import scenario_save
 from simulator.drills.models.tables import Drill, Schedule
@@ -176,6 +177,7 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **acted_on_many(stranger),
         **_theirs(stranger.workspace_id),
+        "stop_id": stop_new_runs(actor=stranger, fabric="theirs", reason="Their case.").id,
         "change_id": change_waits(stranger, "theirs"),
         "hold_id": hold_place(
             actor=replace(stranger, signed_in_at=2**62), about="fabric", name="theirs", reason="Their case."

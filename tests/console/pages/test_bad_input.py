@@ -136,9 +136,12 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": 
     "digest": "0123456789ab",
     "notification_id": "fedcba9876543210fedcba9876543210",
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+    "stop_id": str(uuid4()),
+    "job_id": str(uuid4()),
+    "view_id": str(uuid4()),
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"memory", "seq", "number", "card", "form", "document", "picture"}
+WITHIN = {"memory", "seq", "number", "card", "tool", "form", "document", "picture"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 
