@@ -38,7 +38,7 @@ from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.audit.holds import hold_place
 from fabric.services.drafts.changes import draft_change, draft_of_fabric
 from fabric.services.fabrics.revisions import fabric_publish
-from fabric.services.fabrics.yaml.edits import PutEdit
+from fabric.services.fabrics.yaml.edits import InsertEdit, PutEdit
 from fabric.services.models.catalogue import models_list
 from fabric.services.people.invitations import invitation_create
 from fabric.services.runs.jobs.requests import job_begin
@@ -57,6 +57,15 @@ from tests.simulator.drills.management.sources import plain
 
 BREAKER = endpoint().kind.partition(":")[2]
 """The digest of a provider's breaker."""
+
+TOOL = {
+    "name": "pay",
+    "kind": "http",
+    "effect": "irreversible",
+    "description": "Pays somebody.",
+    "target": "https://pay.invalid/payments",
+    "parameters": {"type": "object", "properties": {"usd": {"type": "integer"}}, "required": ["usd"]},
+}
 
 
 def guarded(name, scope):
@@ -90,9 +99,9 @@ def acted_on_many(actor):
 
 
 def drafted(actor, fabric):
-    """A draft of a fabric that was changed once."""
+    """A draft of a fabric that was changed once, with a tool of which no test request is sent."""
     begun = draft_of_fabric(actor=actor, name=fabric)
-    edits = [PutEdit(("title",), "Changed")]
+    edits = [PutEdit(("title",), "Changed"), InsertEdit(("tools", 1), TOOL)]
     draft_change(actor=actor, name=begun.name, step=begun.step, edits=edits, what="title")
 
 
@@ -243,6 +252,7 @@ def filled(address, run, review, **named):
         "number": "1",
         "token": "nosuchtoken",
         "card": "runs",
+        "tool": TOOL["name"],
         "scope": "provider:scripted",
         "memory": "notes",
         "digest": BREAKER,

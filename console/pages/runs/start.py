@@ -101,7 +101,8 @@ def _show(form: StartForm, refusal: Refused) -> None:
     """Put a service's refusal beside the field it names."""
     if refusal.field == "start_key" and refusal.code == "conflict":
         # The browser's Back button brought an old form back, and it was changed.
-        form.data = {**form.data.dict(), "start_key": new_start_key()}  # type: ignore[attr-defined]
+        form.data = form.data.copy()  # type: ignore[attr-defined]
+        form.data["start_key"] = new_start_key()  # type: ignore[index]
         form.add_error(
             None, "This form has started a run already, with another request. Press Start again for a second run."
         )

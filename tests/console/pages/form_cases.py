@@ -42,6 +42,8 @@ FORMS = {
             "tier",
             "priority",
             "session_key",
+            "label_key",
+            "label_value",
             "start_key",
             "documents",
             "documents-clear",
@@ -68,8 +70,8 @@ FORMS = {
     "runs-jobs-new": FormCase(
         ("action", "all", "q", "run", "reason", "start_key"),
         {"action": "cancel", "all": "1", "start_key": "page-0004"},
-        302,
-        "",
+        409,
+        "began another job already",
         (400, 409, 413, 422),
     ),
     "runs-job-stop": FormCase((), {}, 302, "", (302,)),
@@ -199,6 +201,7 @@ FORMS = {
         "wait to be drilled",
         (302, 404, 409, 413, 422),
     ),
+    "drills-stale": FormCase((), {}, 409, "o cell of any fabric is stale", (302, 409)),
     "drills-batch-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
     "drill-stop": FormCase(
         ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "stopped already", (302, 409, 413, 422)
@@ -307,7 +310,14 @@ FORMS = {
     "fabric-draft-publish": FormCase(
         ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
     ),
-    "fabric-draft-tool": FormCase(("typed", "arguments", "agreed"), {}, 404, "has no draft", (404, 413, 422)),
+    "fabric-draft-tool": FormCase(
+        ("typed", "f.usd", "x.usd", "arguments", "agreed", "do"),
+        {"typed": "[{{}}, []]", "f.usd": "7"},
+        422,
+        "is irreversible",
+        (200, 413, 422),
+        done=422,  # Where it is taken: tests/console/pages/drafts/test_tool_test.py.
+    ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
         ("fabric", "what", "cron", "reason"),
