@@ -143,7 +143,7 @@ FORMS = {
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
     ),
     "review-changes": FormCase(
-        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model"),
+        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model", "draft"),
         {"verb": "approve", "digest": "{digest}"},
         200,
         "",
@@ -171,7 +171,9 @@ FORMS = {
         done=404,
     ),
     "review-comment": FormCase(("text",), {"text": "Why 0.55?"}, 302, "", (302, 400, 413, 422)),
-    "review-snooze": FormCase(("until",), {"until": "2020-01-01"}, 422, "is past", (422, 400, 413), done=422),
+    "review-snooze": FormCase(
+        ("until", "end"), {"until": "2020-01-01"}, 422, "is past", (302, 422, 400, 413), done=422
+    ),
     "reviews-inbox-seen": FormCase(("at",), {"at": "1"}, 302, "", (302, 400, 413)),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
@@ -195,7 +197,7 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "drills-ask": FormCase(
-        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason"),
+        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason", "back"),
         {"fabric": "doubtful", "cells": "all", "seed": "7"},
         409,
         "wait to be drilled",
@@ -207,7 +209,7 @@ FORMS = {
         ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "stopped already", (302, 409, 413, 422)
     ),
     "scenario-new": FormCase(
-        ("source", "file", "version"),
+        ("source", "file", "version", "do", "tab"),
         {"source": WRITTEN},
         409,
         "is that of another scenario",
@@ -221,7 +223,7 @@ FORMS = {
         (302, 404, 409, 413, 422),
     ),
     "scenario-edit": FormCase(
-        ("source", "version"),
+        ("source", "version", "do", "tab"),
         {"source": WRITTEN.replace("written", "doubtful"), "version": "1"},
         409,
         "it is version 2 by now",
@@ -260,6 +262,8 @@ FORMS = {
             "open",
             "try",
             "tried",
+            "changed",
+            "find",
             "s.policy.tau.score",
             "x.policy.tau.score",
             "f.title",
@@ -272,14 +276,14 @@ FORMS = {
         (200, 302, 404, 409, 413, 422),
     ),
     "fabric-draft-undo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open", "changed", "find"),
         {"step": "1"},
         409,
         "here is nothing to undo",
         (302, 404, 409, 413, 422),
     ),
     "fabric-draft-redo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open", "changed", "find"),
         {"step": "0"},
         409,
         "changed since",
