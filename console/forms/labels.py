@@ -24,8 +24,11 @@ HINT = (
 
 
 class _LabelRows(forms.Widget):
+    sent_as = ("label_key", "label_value")
+    """Names of its inputs, which come once for each row."""
+
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
-        pairs = zip(data.getlist("label_key"), data.getlist("label_value"), strict=False)
+        pairs = zip(*map(data.getlist, self.sent_as), strict=False)
         return [(key.strip(), value.strip()) for key, value in pairs if key.strip() or value.strip()]
 
 

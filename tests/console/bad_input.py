@@ -38,12 +38,13 @@ from fabric.selectors.runs.query.choices import RunChoice
 from fabric.services.audit.holds import hold_place
 from fabric.services.drafts.changes import draft_change, draft_of_fabric
 from fabric.services.fabrics.revisions import fabric_publish
-from fabric.services.fabrics.yaml.edits import PutEdit
+from fabric.services.fabrics.yaml.edits import InsertEdit, PutEdit
 from fabric.services.models.catalogue import models_list
 from fabric.services.people.invitations import invitation_create
 from fabric.services.runs.jobs.requests import job_begin
 from fabric.services.runs.saved_views import view_save
 from fabric.services.runs.start import run_start
+from fabric.services.runs.stops import stop_new_runs
 from fabric.worker.nudges.listener import NullNudge
 from simulator.drills.library.services import scenario_save
 from simulator.drills.models.tables import Drill, Schedule
@@ -56,6 +57,15 @@ from tests.simulator.drills.management.sources import plain
 
 BREAKER = endpoint().kind.partition(":")[2]
 """The digest of a provider's breaker."""
+
+TOOL = {
+    "name": "pay",
+    "kind": "http",
+    "effect": "irreversible",
+    "description": "Pays somebody.",
+    "target": "https://pay.invalid/payments",
+    "parameters": {"type": "object", "properties": {"usd": {"type": "integer"}}, "required": ["usd"]},
+}
 
 
 def guarded(name, scope):
@@ -89,9 +99,9 @@ def acted_on_many(actor):
 
 
 def drafted(actor, fabric):
-    """A draft of a fabric that was changed once."""
+    """A draft of a fabric that was changed once, with a tool of which no test request is sent."""
     begun = draft_of_fabric(actor=actor, name=fabric)
-    edits = [PutEdit(("title",), "Changed")]
+    edits = [PutEdit(("title",), "Changed"), InsertEdit(("tools", 1), TOOL)]
     draft_change(actor=actor, name=begun.name, step=begun.step, edits=edits, what="title")
 
 
@@ -176,6 +186,7 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **acted_on_many(stranger),
         **_theirs(stranger.workspace_id),
+        "stop_id": stop_new_runs(actor=stranger, fabric="theirs", reason="Their case.").id,
         "change_id": change_waits(stranger, "theirs"),
         "hold_id": hold_place(
             actor=replace(stranger, signed_in_at=2**62), about="fabric", name="theirs", reason="Their case."
@@ -241,6 +252,7 @@ def filled(address, run, review, **named):
         "number": "1",
         "token": "nosuchtoken",
         "card": "runs",
+        "tool": TOOL["name"],
         "scope": "provider:scripted",
         "memory": "notes",
         "digest": BREAKER,

@@ -104,7 +104,9 @@ def stop(request: HttpRequest, body: Annotated[StartStopIn, Body()]) -> Status[S
     return Status(201, _shape(stop_new_runs(actor=find_actor(request), **given)))  # type: ignore[arg-type]
 
 
-@router.post("/stops/{stop_id}/allow", response=StartStopOut, url_name="api-stop-allow", operation_id="allowNewRuns")
+@router.post(
+    "/stops/{uuid:stop_id}/allow", response=StartStopOut, url_name="api-stop-allow", operation_id="allowNewRuns"
+)
 def allow(
     request: HttpRequest,
     stop_id: Annotated[UUID, Path(description="The stop's id.", example=EXAMPLE_ID)],

@@ -38,6 +38,8 @@ from fabric.services.reviews.reveals import memory_reveal
 
 VERSION_MAX = 2**63 - 1
 GLANCE_CHARS = 200
+SAID_BESIDE = frozenset({"reason", "value"})
+"""Fields that show their errors; the others are hidden, or filled in by the page."""
 BECAME: Mapping[EntryFate, tuple[str, str]] = {
     EntryFate.STANDS: ("current", "ok"),
     EntryFate.REPLACED: ("replaced", "neutral"),
@@ -53,6 +55,14 @@ class ActForm(ReasonForm):
 
     status = 422
     """HTTP status of the page after a refusal."""
+
+    @property
+    def banner(self) -> str:
+        """Return the error that no visible field shows; empty: there is none."""
+        for error in self.non_field_errors():
+            return str(error)
+        unsaid = self.errors and not self.errors.keys() & SAID_BESIDE
+        return "The form was incomplete. Nothing was changed: load the page again." if unsaid else ""
 
 
 class DeleteForm(ActForm):
@@ -145,7 +155,7 @@ def _page(
         "entries": [(one, glance(one), BECAME[one.became]) for one in found.entries] if found else (),
         "may": may_change(actor),
         "form": deleting,
-        "refused": next((one for one in (deleting, writing) if one.is_bound), None),
+        "banner": next((one.banner for one in (deleting, writing) if one.is_bound), ""),
         "writing": writing,
         "version": found.standing.version if found and found.standing else 0,
     }
@@ -168,7 +178,8 @@ def _do_act(actor: Actor, name: str, memory: str, form: ActForm, act: str) -> st
     except Refused as refusal:
         if refusal.code == "not_found":
             raise
-        form.add_error(refusal.field if refusal.field in ("reason", "value") else None, sentence(refusal.message))
+        beside = refusal.field in form.fields.keys() & SAID_BESIDE
+        form.add_error(refusal.field if beside else None, sentence(refusal.message))
         form.status = errors.STATUS[refusal.code]
         return ""
     return f"{given['key']} is deleted. No run reads it any more."

@@ -102,7 +102,7 @@ def _show(form: StartForm, refusal: Refused) -> None:
     if refusal.field == "start_key" and refusal.code == "conflict":
         # The browser's Back button brought an old form back, and it was changed.
         form.data = form.data.copy()  # type: ignore[attr-defined]
-        form.data["start_key"] = new_start_key()
+        form.data["start_key"] = new_start_key()  # type: ignore[index]
         form.add_error(
             None, "This form has started a run already, with another request. Press Start again for a second run."
         )

@@ -10,7 +10,6 @@ from fabric.core.people.roles import Right
 from fabric.services.errors import Refused
 from fabric.services.rights import right_wanted
 from simulator.drills.selectors.fleet import fleet_rows
-from simulator.drills.services.drill_stop import check_drill_stop
 from simulator.drills.services.drills import drill_ask
 
 FABRICS_AT_ONCE = 20
@@ -36,7 +35,6 @@ def stale_ask(*, actor: Actor, reason: str = "", wake: Callable[[], None] = lamb
     forbidden (the actor may start drills nowhere), conflict (nothing is stale, or the drill stop is pulled).
     """
     right_wanted(actor, Right.RUN, "start drills", anywhere=True)
-    check_drill_stop(actor.workspace_id)
     cells = fabrics = left = 0
     for row in fleet_rows(actor):
         if not row.due or not actor.place_at(row.fabric.name).may(Right.RUN):

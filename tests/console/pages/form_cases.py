@@ -42,6 +42,8 @@ FORMS = {
             "tier",
             "priority",
             "session_key",
+            "label_key",
+            "label_value",
             "start_key",
             "documents",
             "documents-clear",
@@ -68,8 +70,8 @@ FORMS = {
     "runs-jobs-new": FormCase(
         ("action", "all", "q", "run", "reason", "start_key"),
         {"action": "cancel", "all": "1", "start_key": "page-0004"},
-        302,
-        "",
+        409,
+        "began another job already",
         (400, 409, 413, 422),
     ),
     "runs-job-stop": FormCase((), {}, 302, "", (302,)),
@@ -141,7 +143,7 @@ FORMS = {
         ("item", "sure", "verb", "message"), {"item": ":{digest}"}, 422, "Nothing is picked", done=422
     ),
     "review-changes": FormCase(
-        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model"),
+        ("verb", "digest", "message", "edited", "typed", "instead", "tool", "cap_usd", "model", "draft"),
         {"verb": "approve", "digest": "{digest}"},
         200,
         "",
@@ -169,7 +171,9 @@ FORMS = {
         done=404,
     ),
     "review-comment": FormCase(("text",), {"text": "Why 0.55?"}, 302, "", (302, 400, 413, 422)),
-    "review-snooze": FormCase(("until",), {"until": "2020-01-01"}, 422, "is past", (422, 400, 413), done=422),
+    "review-snooze": FormCase(
+        ("until", "end"), {"until": "2020-01-01"}, 422, "is past", (302, 422, 400, 413), done=422
+    ),
     "reviews-inbox-seen": FormCase(("at",), {"at": "1"}, 302, "", (302, 400, 413)),
     "review-beat": FormCase(("lease", "standing"), {}, 200, "", (200, 400, 413), done=200),
     "reviews-export": FormCase(
@@ -193,18 +197,19 @@ FORMS = {
         (400, 404, 409, 413, 422),
     ),
     "drills-ask": FormCase(
-        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason"),
+        ("fabric", "cells", "number", "seed", "mode", "cap_s", "cap_usd", "reason", "back"),
         {"fabric": "doubtful", "cells": "all", "seed": "7"},
         409,
         "wait to be drilled",
         (302, 404, 409, 413, 422),
     ),
+    "drills-stale": FormCase((), {}, 409, "o cell of any fabric is stale", (302, 409)),
     "drills-batch-stop": FormCase(("fabric",), {"fabric": "doubtful"}, 409, "have all ended", (302, 404, 409, 422)),
     "drill-stop": FormCase(
         ("act", "reason"), {"act": "pull", "reason": "Enough."}, 409, "stopped already", (302, 409, 413, 422)
     ),
     "scenario-new": FormCase(
-        ("source", "file", "version"),
+        ("source", "file", "version", "do", "tab"),
         {"source": WRITTEN},
         409,
         "is that of another scenario",
@@ -218,7 +223,7 @@ FORMS = {
         (302, 404, 409, 413, 422),
     ),
     "scenario-edit": FormCase(
-        ("source", "version"),
+        ("source", "version", "do", "tab"),
         {"source": WRITTEN.replace("written", "doubtful"), "version": "1"},
         409,
         "it is version 2 by now",
@@ -257,6 +262,8 @@ FORMS = {
             "open",
             "try",
             "tried",
+            "changed",
+            "find",
             "s.policy.tau.score",
             "x.policy.tau.score",
             "f.title",
@@ -269,14 +276,14 @@ FORMS = {
         (200, 302, 404, 409, 413, 422),
     ),
     "fabric-draft-undo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open", "changed", "find"),
         {"step": "1"},
         409,
         "here is nothing to undo",
         (302, 404, 409, 413, 422),
     ),
     "fabric-draft-redo": FormCase(
-        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open"),
+        ("step", "page", "part", "do", "try", "cell", "simulate", "stage", "open", "changed", "find"),
         {"step": "0"},
         409,
         "changed since",
@@ -307,7 +314,14 @@ FORMS = {
     "fabric-draft-publish": FormCase(
         ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
     ),
-    "fabric-draft-tool": FormCase(("typed", "arguments", "agreed"), {}, 404, "has no draft", (404, 413, 422)),
+    "fabric-draft-tool": FormCase(
+        ("typed", "f.usd", "x.usd", "arguments", "agreed", "do"),
+        {"typed": "[{{}}, []]", "f.usd": "7"},
+        422,
+        "is irreversible",
+        (200, 413, 422),
+        done=422,  # Where it is taken: tests/console/pages/drafts/test_tool_test.py.
+    ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
         ("fabric", "what", "cron", "reason"),

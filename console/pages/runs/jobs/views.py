@@ -34,6 +34,7 @@ from fabric.services.runs.jobs.actions import ACTIONS
 from fabric.services.runs.jobs.requests import job_begin, job_stop
 
 NOTHING = "no run is selected: tick some in the list, or choose all that match"
+BEGAN = "this page began another job already; if this one is to begin as well, press the button again"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -57,11 +58,14 @@ def new(request: HttpRequest) -> HttpResponse:
             return redirect("runs-job", job_id=begun.job.id)
     shown = _describe_choice(actor, action, choice, everything="all" in given)
     status = errors.STATUS[wrong.code] if wrong else 422 if shown["problem"] else 200
+    key = given.get("start_key", "")
+    if wrong and wrong.field == "start_key":
+        key, wrong = "", Refused(BEGAN, code=wrong.code, field=wrong.field)
     shown |= {
         "reason": given.get("reason", ""),
         "reason_error": sentence(wrong.message) if wrong and wrong.field == "reason" else "",
         "wrong": sentence(wrong.message) if wrong and wrong.field != "reason" and not shown["problem"] else "",
-        "start_key": given.get("start_key") or new_start_key(),
+        "start_key": key or new_start_key(),
     }
     return render(request, "runs/jobs/new.html", shown, status=status)
 

@@ -26,10 +26,11 @@ from fabric.models import AuditLine, Event, Inbox, Review, Run
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.audit.holds import hold_place
 from fabric.services.people.invitations import invitation_create
+from fabric.services.runs.stops import stop_new_runs
 from simulator.drills.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.middleware.test_errors import HOSTILE
-from tests.console.bad_input import drilled, foreign, model_of
+from tests.console.bad_input import acted_on_many, drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.notifications.scenes import notification_row
 from tests.fabric.services.world import change_waits, ran
@@ -57,6 +58,8 @@ def ids(actor, doubtful):
         "hold_id": hold_place(actor=actor, about="fabric", name=doubtful, reason="A case.").id,
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
+        "job_id": acted_on_many(actor)["job_id"],
+        "stop_id": stop_new_runs(actor=actor, fabric=doubtful, reason="A case.").id,
         "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).first().id,
     }
 
@@ -235,8 +238,8 @@ def test_each_body_is_a_json_object_within_its_bound_and_says_so(program, ids):
 def test_every_kind_of_id_is_known_here(ids, foreign):
     named = {parameter for _, path, _ in OPERATIONS.values() for parameter in re.findall(r"{(\w+)}", path)}
     assert (
-        named == set(ids) == set(foreign) - {"scope", "digest", "member_id"}
-    )  # A breaker is named in a body, a member by name.
+        named == set(ids) == set(foreign) - {"scope", "digest", "member_id", "view_id"}
+    )  # A breaker is named in a body, a member by name; saved views are of the console.
 
 
 @pytest.mark.usefixtures("untouched")
@@ -253,6 +256,8 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "change_id": str(uuid4()),
         "hold_id": uuid4().hex,
         "record_id": uuid4().hex,
+        "stop_id": str(uuid4()),
+        "job_id": str(uuid4()),
     }
     for name in NAMING:
         ask(program, name, unknown)  # What is asked once and kept has been asked.

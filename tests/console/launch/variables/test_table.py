@@ -351,7 +351,11 @@ def test_a_port_is_written_in_plain_digits():
 @pytest.mark.parametrize(("name", "other"), [(name, other) for name, needed in NEEDS.items() for other in needed])
 def test_a_setting_that_is_of_no_use_without_another_is_refused(name, other):
     good = {one: text for one, text, _ in GOOD}
-    whole = {one: good[one] for one in (name, *NEEDS[name])}
+    whole, left = {}, [name]
+    while left:  # What it needs may need more.
+        one = left.pop()
+        whole[one] = good[one]
+        left += (needed for needed in NEEDS.get(one, ()) if needed not in whole)
     refuse_unusable(whole)
     with pytest.raises(StartRefused, match=f"^{name} is set and {other} is not"):
         refuse_unusable({one: text for one, text in whole.items() if one != other})

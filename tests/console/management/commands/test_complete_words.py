@@ -18,7 +18,7 @@ def offered(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("run", "re"), ["resume"]),
+        (("run", "re"), ["resume", "retry"]),
         (("review", "cl"), ["claim", "close"]),
         (("run", "list", "--l"), ["--limit"]),
         (("run", "start", "x", "--tier", "b"), ["batch"]),

@@ -10,6 +10,7 @@ from console.words.notifications import CHANNELS, KIND_WORDS, STATES
 from fabric.core.texts.notifications import (
     CALLING,
     CHANGES,
+    COMMENTED,
     EVENTS,
     MEMBER_KINDS,
     Channel,
@@ -58,7 +59,8 @@ def test_every_word_is_there():
 
 def test_everything_that_members_are_told_may_be_wanted_or_not():
     of_changes = {told for told in CHANGES.values() if told is not None}
-    assert set(MAILS) == set(MEMBER_KINDS) == of_changes | {told for kind in CALLING for told in EVENTS[kind]}
+    of_reviews = {told for kind in CALLING for told in EVENTS[kind]} | COMMENTED
+    assert set(MAILS) == set(MEMBER_KINDS) == of_changes | of_reviews
 
 
 def test_without_a_target_the_page_says_how_one_is_named(browser, actor):

@@ -10,6 +10,7 @@ from fabric.selectors.models.breakers import list_breaker_views
 from fabric.selectors.overview import attention as module
 from fabric.selectors.overview import failures
 from fabric.selectors.overview.attention import AttentionKind, attention, review_queue
+from fabric.services.runs.stops import stop_new_runs
 from tests.fabric.selectors.journals import Teller, write
 from tests.fabric.selectors.models.breaker_rows import STOPPED, change, guarded
 from tests.fabric.selectors.overview.test_tiles import plans_of
@@ -35,6 +36,7 @@ def trouble(actor, small) -> None:
     run_row(actor, small, "running", claims=3)
     notification_row(actor, run_row(actor, small, "completed", ended=1).id)
     run_row(actor, small, "queued", asked=2)
+    stop_new_runs(actor=actor, fabric=small, reason="The provider complains.")
 
 
 def test_the_most_harmful_is_first(actor, trouble):
@@ -54,6 +56,7 @@ def test_each_thing_is_named_with_its_numbers(actor, trouble):
         "https://hooks.example.org",
         "https://hooks.example.org answered HTTP 410",
     )
+    assert found[AttentionKind.STOPPED].reason == "owner: The provider complains."
     assert {item.fabric_name for item in found.values()} == {"small"}
 
 
