@@ -81,7 +81,7 @@ LISTS = (
     "runs/events/card",
     "runs/list/drills",
     "runs/list/page",
-    "scenarios/library",
+    "scenarios/library_rows",
     "shell/search/page",
 )
 """Templates of all lists with a row for each object."""
