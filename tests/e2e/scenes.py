@@ -311,6 +311,7 @@ LISTS = (
         Scene(f"fabric-{tab}", f"/fabrics/contract-advice?tab={tab}")
         for tab in ("agents", "topology", "stages", "limits", "table", "memory", "yaml", "versions")
     ),
+    Scene("fabric-summary", "/fabrics/research-desk"),
     Scene("fabric-research-desk", "/fabrics/research-desk?tab=topology"),
     Scene("fabric-checked-answer", "/fabrics/checked-answer?tab=topology"),
     *(
