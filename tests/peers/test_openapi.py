@@ -37,7 +37,7 @@ def document(tmp_path_factory: Any) -> Path:
 
 
 def called(*command: str, given: str = "") -> str:
-    """What a program of the peers prints. It finds the programs that are installed beside it."""
+    """Return the output of a program of the peers. It finds the programs that are installed beside it."""
     path = f"{Path(python()).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, input=given, env={**os.environ, "PATH": path}, text=True, capture_output=True, timeout=600, check=False

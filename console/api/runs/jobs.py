@@ -10,14 +10,14 @@ from django.urls import reverse
 from ninja import Body, Path, Query, Router, Status
 from pydantic import Field, model_validator
 
-from console.api.runs.operations import StartKey, choose_zone
+from console.api.runs.operations import StartKey
 from console.api.shapes.common import EXAMPLE_ID, Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
 from fabric.models import JobAction, JobState
 from fabric.selectors.runs.query.choices import NAMED_MAX, RUNS_MAX, RunChoice
 from fabric.selectors.runs.query.grammar import CHARS_MAX
 from fabric.selectors.runs.query.jobs import REFUSALS_SHOWN, RunJobView, job_get, job_refusals, jobs_list
-from fabric.selectors.runs.query.values import ZONE_CHARS_MAX
+from fabric.selectors.runs.query.values import ZONE_CHARS_MAX, require_zone
 from fabric.services.runs.jobs.requests import job_begin, job_stop
 from fabric.services.runs.start import REASON_CHARS_MAX
 
@@ -136,7 +136,7 @@ def begin_run_job(
     begun = job_begin(
         actor=find_actor(request),
         action=JobAction(body.action),
-        choice=RunChoice(body.query or "", tuple(dict.fromkeys(body.runs)), choose_zone(body.zone)),
+        choice=RunChoice(body.query or "", tuple(dict.fromkeys(body.runs)), require_zone(body.zone or "UTC")),
         reason=body.reason,
         start_key=idempotency_key,
     )

@@ -6,7 +6,6 @@ import base64
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import tzinfo
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -34,7 +33,7 @@ from fabric.selectors.runs.query.grammar import Problem as Mistake
 from fabric.selectors.runs.query.grammar import Query as Line
 from fabric.selectors.runs.query.list_pages import fabric_ids, list_views
 from fabric.selectors.runs.query.orders import COLUMNS, read_order
-from fabric.selectors.runs.query.values import ZONE_CHARS_MAX, read_zone
+from fabric.selectors.runs.query.values import ZONE_CHARS_MAX, require_zone
 from fabric.services.runs.control import (
     MESSAGE_CHARS_MAX,
     run_cancel,
@@ -321,20 +320,11 @@ def _query_runs(actor: Actor, text: str, sort: str, zone: str | None, limit: int
     return RunsOut(runs=[RunOut(**run_columns(view)) for view in found], next_cursor=following)
 
 
-def choose_zone(name: str | None) -> tzinfo:
-    """Return a time zone by its name; UTC without one. Raises Problem."""
-    found = read_zone(name or "UTC")
-    if found is None:
-        message = f"there is no time zone {name!r}; write a name such as Europe/Berlin, or UTC"
-        raise Problem(422, message, [FieldError("zone", message)])
-    return found
-
-
 def read_query(text: str, fabrics: tuple[str, ...], zone: str | None) -> Line:
     """Return a query whose days and hours are those of a zone; None: of UTC. Raises Problem with the place of what
     cannot be read.
     """
-    query = parse(text, now=time.time_ns() // 1_000, fabrics=fabrics, zone=choose_zone(zone))
+    query = parse(text, now=time.time_ns() // 1_000, fabrics=fabrics, zone=require_zone(zone or "UTC"))
     if isinstance(query, Mistake):
         error = FieldError("q", query.message, query.start, query.end)
         raise Problem(422, f"at character {query.start + 1} of q: {query.message}", [error])

@@ -102,7 +102,7 @@ def test_fields_that_are_missing_or_come_more_than_once(browser, run, review):
 
 @pytest.mark.usefixtures("unchanged")
 def test_bodies_that_are_no_form(browser, run, review):
-    # What asks for nothing, and is taken, reads no body.
+    # A form without fields that is accepted reads no body.
     told_once = [form for form, case in FORMS.items() if not case.repeats and (case.fields or case.done >= 400)]
     for form, (kind, body) in crossed(told_once, NO_FORMS.items()):
         began = time.process_time()

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fabric.core.values.labels import BadLabel, check_key, check_label
 from fabric.core.values.units import US
+from fabric.selectors.errors import Refused
 
 NUMBER_MAX = 10**15
 """Nothing that is compared is larger, and a column of 64 bits holds it."""
@@ -249,6 +250,15 @@ def read_zone(name: str) -> ZoneInfo | None:
         return ZoneInfo(name) if name and len(name) <= ZONE_CHARS_MAX else None
     except (ValueError, OSError, ZoneInfoNotFoundError):
         return None
+
+
+def require_zone(name: str) -> ZoneInfo:
+    """Return the time zone of a name. Raises Refused invalid if there is none."""
+    zone = read_zone(name)
+    if zone is None:
+        message = f"there is no time zone {name[:60]!r}; write a name such as Europe/Berlin, or UTC"
+        raise Refused(message, code="invalid", field="zone")
+    return zone
 
 
 def instants(text: str, now: int, zone: tzinfo = UTC) -> Bounds | None:

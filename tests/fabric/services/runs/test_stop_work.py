@@ -1,4 +1,4 @@
-"""What a stop of new runs does to the runs that were started before."""
+"""A stop of new runs pauses, cancels or leaves the runs that were started before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(ports, small):
 
 
 def asked(run_id):
-    """What the run was sent after its start."""
+    """The inputs that a run was sent after its start."""
     rows = Inbox.objects.filter(run_id=run_id).exclude(input_id__startswith="start:").order_by("created_at", "input_id")
     return [INBOX.validate_json(bytes(row.body)) for row in rows]
 

@@ -28,7 +28,7 @@ NEW = "/runs/jobs/new"
 
 
 def fields(page: str) -> dict[str, list[str]]:
-    """What the form of the page sends, as a browser without scripts does."""
+    """The fields that the form of the page sends, as a browser without scripts does."""
     form = page[page.index('<form class="card narrow"') :]
     found: dict[str, list[str]] = {}
     for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form):
