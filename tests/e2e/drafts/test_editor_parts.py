@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import NOWHERE
 from tests.e2e.drafts.test_first_fabric import CELL, TIMES, is_saving
@@ -109,6 +109,31 @@ def test_the_whole_of_a_changed_cell_opens_it(visit) -> None:
     assert cell
     page.mouse.click(cell["x"] + cell["width"] - 4, cell["y"] + cell["height"] - 3)
     expect(page.locator("[data-rungs]")).to_be_visible()
+
+
+def test_a_closed_ladder_stays_closed_when_a_save_is_slow(visit) -> None:
+    page = visit(NOWHERE).page
+    begun(page, "slow-save", f"table&cell={CELL}")
+    kept: list[Route] = []
+    seen: list[str] = []
+
+    def keep_first_save(route: Route) -> None:
+        if route.request.method == "GET" or kept:
+            return route.continue_()
+        kept.append(route)
+
+    page.route("**/draft?part=*", keep_first_save)
+    page.on("request", lambda sent: seen.append(f"sent {sent.method}") if "/draft?part=" in sent.url else None)
+    page.on(
+        "response", lambda got: seen.append(f"answered {got.request.method}") if "/draft?part=" in got.url else None
+    )
+    with page.expect_request(lambda sent: sent.method == "POST"):
+        page.locator(f'[id="{TIMES}"]').fill("1")
+    page.locator("[data-rungs] [data-close]").click()
+    with page.expect_event("response", lambda got: got.request.method == "GET" and "/draft?part=" in got.url):
+        kept[0].continue_()
+    expect(page.locator("[data-rungs]")).to_have_count(0)
+    assert seen == ["sent POST", "answered POST"] * (len(seen) // 2 - 1) + ["sent GET", "answered GET"]
 
 
 def test_a_tap_on_a_phone_brings_the_ladder_into_sight(visit) -> None:
