@@ -119,8 +119,9 @@ def test_a_closed_ladder_stays_closed_when_a_save_is_slow(visit) -> None:
 
     def keep_first_save(route: Route) -> None:
         if route.request.method == "GET" or kept:
-            return route.continue_()
-        kept.append(route)
+            route.continue_()
+        else:
+            kept.append(route)
 
     page.route("**/draft?part=*", keep_first_save)
     page.on("request", lambda sent: seen.append(f"sent {sent.method}") if "/draft?part=" in sent.url else None)
