@@ -88,8 +88,7 @@ def run_start(
     right_wanted(actor.place_at(fabric), Right.RUN, "start runs")
     request, kept = read_request(text), _documents(documents)
     session, start = build_key("session_key", session_key), build_key("start_key", start_key)
-    _queue_checked(queue)
-    checked = clean_labels(labels)
+    queue, checked = _check_queue(queue), clean_labels(labels)
     asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *_list_beside(kept, checked))
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
@@ -125,10 +124,12 @@ def _list_beside(documents: Sequence[Document], labels: Mapping[str, str]) -> It
         yield join_labels(labels)
 
 
-def _queue_checked(queue: str) -> None:
+def _check_queue(queue: str) -> str:
+    """Return the queue. Raises Refused: invalid."""
     if not _queue.fullmatch(queue):
         message = f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _"
         raise Refused(message, code="invalid", field="queue")
+    return queue
 
 
 def start_id(asked: str) -> str:
