@@ -339,6 +339,7 @@ class Migration(migrations.Migration):
                 ('cap_usd_micros', models.BigIntegerField(blank=True, null=True)),
                 ('origin_run_id', fabric.models.fields.identities.KeyField(blank=True, null=True)),
                 ('origin_seq', models.PositiveIntegerField(blank=True, null=True)),
+                ('trace_context', models.TextField(blank=True, db_default='')),
                 ('fabric', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='runs', to='fabric.fabric')),
                 ('revision', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.revision')),
                 ('workspace', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='fabric.workspace')),
@@ -962,6 +963,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
+            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('ended_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('ended_at__isnull', False)), name='run_ended'),
         ),
         migrations.AddIndex(
@@ -995,10 +1000,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), models.F('cause'), models.F('failure'), condition=models.Q(('cause', ''), ('fired', ''), _negated=True), name='run_troubled'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
         ),
         migrations.AddIndex(
             model_name='run',

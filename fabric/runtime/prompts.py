@@ -22,22 +22,32 @@ from fabric.core.spec.topologies.conversation import is_conversation
 from fabric.core.spec.tree import AgentSpec
 from fabric.core.state.context import Contents
 from fabric.core.texts.places import marks
-from fabric.core.values.tracing import build_span
+from fabric.core.values.tracing import Trace, find_trace
 from fabric.core.values.units import JSON
 from fabric.core.values.words import count
 from fabric.runtime.answer_shapes import DATA_SCHEMA, PLACES, PLANNING, SHAPES
 from fabric.runtime.ports.calls import ChatMessage, ModelRequest, ToolOffer, ToolRequest
-from fabric.runtime.ports.journal import Document
+from fabric.runtime.ports.journal import ClaimedRun, Document
 from fabric.runtime.ports.memories import MemoryCall
 
 Documents = Callable[[], tuple[Document, ...]]
 
 
+def find_run_trace(claimed: ClaimedRun) -> Trace:
+    """Return the place of a run in its trace."""
+    return find_trace(
+        claimed.trace_id,
+        claimed.run_id,
+        parent_run_id=claimed.parent_run_id,
+        parent_command=claimed.parent_command,
+        context=claimed.trace_context,
+    )
+
+
 def model_request(
     command: CallModel,
     *,
-    run_id: str,
-    trace_id: str,
+    trace: Trace,
     spec: FabricSpec,
     contents: Contents,
     documents: Documents,
@@ -57,9 +67,8 @@ def model_request(
     return ModelRequest(
         command_id=command.command_id,
         attempt=command.attempt,
-        run_id=run_id,
-        trace_id=trace_id,
-        span_id=build_span(trace_id, command.command_id, command.attempt),
+        run_id=trace.run_id,
+        trace_headers=trace.write_headers(trace.call(command.command_id, command.attempt)),
         agent=command.agent,
         model=spec.model(command.model),
         messages=tuple(fill.message(message) for message in command.messages),
@@ -80,8 +89,7 @@ def model_request(
 def tool_request(
     command: CallTool,
     *,
-    run_id: str,
-    trace_id: str,
+    trace: Trace,
     spec: FabricSpec,
     contents: Contents,
     documents: Documents,
@@ -97,15 +105,14 @@ def tool_request(
     return ToolRequest(
         command_id=command.command_id,
         attempt=command.attempt,
-        run_id=run_id,
-        trace_id=trace_id,
-        span_id=build_span(trace_id, command.command_id, command.attempt),
+        run_id=trace.run_id,
+        trace_headers=trace.write_headers(trace.call(command.command_id, command.attempt)),
         tool=tool,
         args=args,
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         documents=documents,
-        memory=_memory(command, run_id, spec, fabric_id),
+        memory=_memory(command, trace.run_id, spec, fabric_id),
         answers={said["asked"]: said["answer"] for said in map(contents.read, command.answers)},
         server=find_server(spec.mcp_servers, tool.kind, tool.target),
     )

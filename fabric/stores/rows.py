@@ -114,6 +114,7 @@ _AS_CLAIMED = (
         "fabric_id",
         "requested_by",
         "caused_by",
+        "trace_context",
         "capped",
         "policy_number",
     ),
@@ -135,7 +136,7 @@ def _seq(row: StoredRow) -> int:
 _AS_GIVEN = (
     *("run_id", "workspace_id", "revision_id", "session_key", "start_key", "title", "trace_id", "seed", "queue"),
     *("requested_by", "deadline_at", "input_id", "format", "parent_run_id", "parent_command", "root_run_id"),
-    *("origin_run_id", "origin_seq"),
+    *("origin_run_id", "origin_seq", "trace_context"),
 )
 
 

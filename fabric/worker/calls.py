@@ -180,11 +180,11 @@ def _prepare_call(
         return owned.documents
 
     claimed, contents, spec = owned.claimed, owned.driver.contents, owned.driver.compiled_fabric.spec
+    trace = prompts.find_run_trace(claimed)
     if isinstance(command, CallModel):
         asked = prompts.model_request(
             command,
-            run_id=claimed.run_id,
-            trace_id=claimed.trace_id,
+            trace=trace,
             spec=spec,
             contents=contents,
             documents=documents,
@@ -196,8 +196,7 @@ def _prepare_call(
         return lambda: ports.models.ask(asked)
     wanted = prompts.tool_request(
         command,
-        run_id=claimed.run_id,
-        trace_id=claimed.trace_id,
+        trace=trace,
         spec=spec,
         contents=contents,
         documents=documents,

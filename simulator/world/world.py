@@ -358,7 +358,7 @@ class World:
     def _reply(self, owned: OwnedRun, command: Call) -> Reply:
         fabric, claimed = self.setup.fabric, owned.claimed
         spec = owned.driver.compiled_fabric.spec
-        shared: dict[str, Any] = {"run_id": claimed.run_id, "trace_id": claimed.trace_id, "spec": spec}
+        shared: dict[str, Any] = {"trace": prompts.find_run_trace(claimed), "spec": spec}
 
         def documents() -> tuple[Document, ...]:
             return self.setup.documents

@@ -47,7 +47,7 @@ def echo(text: str) -> str:
 def whoami(ctx: Context) -> str:
     """Which process this is, and what the call carried."""
     meta = dict(ctx.request_context.meta or {})
-    return f"{os.getpid()} {meta.get('fabric-flow/idempotency-key')}"
+    return f"{os.getpid()} {meta.get('fabric-flow/idempotency-key')} {meta.get('traceparent')}"
 
 
 @server.tool(structured_output=False)

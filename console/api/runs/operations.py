@@ -25,6 +25,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.flow import RunState
 from fabric.core.values.labels import LABELS_MAX
 from fabric.core.values.taxonomy import Tier
+from fabric.core.values.tracing import read_caller
 from fabric.runtime.ports.journal import Document
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.runs.lookup import WaitsFor, runs_list
@@ -199,6 +200,29 @@ MessageKey = Annotated[
 ]
 
 
+TraceParent = Annotated[
+    str,
+    Header(
+        alias="traceparent",
+        description="Your trace (W3C Trace Context). The run continues it, and so do its calls to models, tools and "
+        "webhooks. A malformed one counts as absent: the run begins a trace of its own.",
+        example="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    ),
+]
+TraceState = Annotated[
+    str,
+    Header(alias="tracestate", description="Goes on with `traceparent`, unchanged.", example="vendor=opaque"),
+]
+Baggage = Annotated[
+    str,
+    Header(
+        alias="baggage",
+        description="Your baggage (W3C Baggage), up to 8,192 bytes. Every call of the run carries it to its peer.",
+        example="team=acme",
+    ),
+]
+
+
 class CancellationOut(ResponseShape):
     """Result of a request to a run."""
 
@@ -212,6 +236,9 @@ def start_run(
     response: HttpResponse,
     body: Annotated[RunIn, Body()],
     idempotency_key: StartKey = "",
+    traceparent: TraceParent = "",
+    tracestate: TraceState = "",
+    baggage: Baggage = "",
 ) -> Status[RunDetailOut]:
     """Start a run. Workers execute it; follow it by its events."""
     started = run_start(
@@ -227,6 +254,7 @@ def start_run(
         session_key=body.session_key,
         labels=body.labels,
         start_key=idempotency_key,
+        caller=read_caller(traceparent, tracestate, baggage),
     )
     response["Location"] = reverse("api-run", args=[started.run_id])
     return Status(201 if started.created else 200, run_shape(find_actor(request), started.run_id))

@@ -123,6 +123,7 @@ def _run(
         session_key="",
         start_key="",
         trace_id="",
+        trace_context="",
         tier=Tier.BATCH,
         queue="default",
         priority="normal",

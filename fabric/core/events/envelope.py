@@ -25,7 +25,7 @@ import msgspec
 from fabric.core import events
 from fabric.core.values.fingerprint import event_hash, hash_content
 from fabric.core.values.frozen import value
-from fabric.core.values.tracing import parties, spans
+from fabric.core.values.tracing import Trace, parties
 from fabric.core.values.units import JSON
 
 NO_PAYLOAD = b""
@@ -276,18 +276,18 @@ def _plain_value(given: Any) -> Any:
     return given.value if isinstance(given, Enum) else given
 
 
-def envelope(run_id: str, trace_id: str, event: Event) -> dict[str, Any]:
+def envelope(trace: Trace, event: Event) -> dict[str, Any]:
     """Return S3's envelope for exports and the API."""
 
     def party(name: str) -> dict[str, str]:
         layer, _, agent = name.partition("/")
         return {"layer": layer, "agent_id": agent}
 
-    span, parent = spans(trace_id, event.fact)
+    span, parent = trace.place(event.fact)
     source, destination = parties(event.fact)
     return {
-        "id": f"{run_id}.{event.seq}",
-        "trace_id": trace_id,
+        "id": f"{trace.run_id}.{event.seq}",
+        "trace_id": trace.trace_id,
         "span_id": span,
         "parent_span_id": parent,
         "timestamp": event.at,

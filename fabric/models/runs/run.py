@@ -139,12 +139,15 @@ class Run(models.Model):
     origin_run_id = KeyField(null=True, blank=True)
     """Run that it was forked from, at event ``origin_seq``."""
     origin_seq = models.PositiveIntegerField(null=True, blank=True)
+    trace_context = models.TextField(blank=True, db_default="")
+    """Trace of the caller that asked for it or for its root (``Caller.pack``); "": none."""
 
     class Meta:
         """Indexes and constraints."""
 
         indexes = (
             Index(*_NEWEST, name="run_list"),
+            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             # Orders of the list; the first also finds what ended since the last checkpoint, and what ended long enough
             # ago to be erased. SQLite prefers the later one of two equal indexes: those of a part come later.
             *(
@@ -167,7 +170,6 @@ class Run(models.Model):
             Index(*_NEWEST, F("state"), condition=Q(recovered=True), name="run_recovered"),
             # SQLite prefers run_list to a wider index, so the column fired is not in it.
             Index(*_NEWEST, F("cause"), F("failure"), condition=~Q(cause="", fired=""), name="run_troubled"),
-            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             Index(F("workspace"), F("session_key"), *_NEWEST[1:], condition=~Q(session_key=""), name="run_session"),
             Index(
                 fields=["queue", "priority", "wake_at"],

@@ -157,7 +157,8 @@ def encode_body(body: JSON) -> bytes:
 
 def map_headers(request: ModelRequest) -> dict[str, str]:
     """Return the headers of a request, besides those of its protocol."""
-    headers = {
+    return {
+        **request.trace_headers,
         "Accept": "application/json, text/event-stream",
         "User-Agent": "fabric-flow",
         "Idempotency-Key": request.idempotency_key,
@@ -165,9 +166,6 @@ def map_headers(request: ModelRequest) -> dict[str, str]:
         "X-Fabric-Agent": request.agent,
         "X-Fabric-Output": request.output,
     }
-    if len(request.trace_id) == 32 and len(request.span_id) == 16:
-        headers["traceparent"] = f"00-{request.trace_id}-{request.span_id}-01"
-    return headers
 
 
 def parse_body(text: str, url_hint: str) -> dict[str, JSON]:

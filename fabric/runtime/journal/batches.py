@@ -105,6 +105,7 @@ def _new_run(claimed: ClaimedRun, spawn: Spawn) -> NewRun:
         cap_usd_micros=given.cap_usd_micros,
         requested_by=given.requested_by,
         caused_by=given.caused_by,
+        trace_context=claimed.trace_context,
     )
 
 

@@ -52,8 +52,8 @@ class ModelRequest:
     command_id: str
     attempt: int
     run_id: str
-    trace_id: str
-    span_id: str
+    trace_headers: Mapping[str, str]
+    """Headers that carry the trace to the peer (``Trace.write_headers``); empty outside a run."""
     agent: str
     model: ModelSpec
     messages: tuple[ChatMessage, ...]
@@ -91,8 +91,7 @@ class ToolRequest:
     command_id: str
     attempt: int
     run_id: str
-    trace_id: str
-    span_id: str
+    trace_headers: Mapping[str, str]  # See ``ModelRequest``.
     tool: ToolSpec
     args: Mapping[str, JSON]
     idempotency_key: str

@@ -67,6 +67,8 @@ class NewRun:
     """``inputs.INBOX.dump_json(RunRequested(...))``."""
     requested_by: str = ""
     caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
+    trace_context: str = ""
+    """Trace of the caller, or of the root's caller (``Caller.pack``); "": none."""
     documents: tuple[Document, ...] = ()
     """Documents of the run; a child has none of its own and reads its root's."""
     labels: tuple[tuple[str, str], ...] = ()
@@ -188,6 +190,7 @@ class ClaimedRun:
     requested_by: str = ""
     """Person or account that started it, or its root."""
     caused_by: tuple[str, ...] = ()  # As in ``RunRequested``.
+    trace_context: str = ""  # See ``NewRun``.
     documents: tuple[Document, ...] | None = None
     """Its attached documents, if its gates need their texts; None: not read."""
     at: int = 0

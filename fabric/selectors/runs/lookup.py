@@ -24,7 +24,7 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.values.labels import read_labels
 from fabric.core.values.taxonomy import CLASSIFY, Cause, Tier
-from fabric.core.values.tracing import parties
+from fabric.core.values.tracing import Trace, find_trace, parties
 from fabric.core.values.units import JSON
 from fabric.models import Attachment, Event, Inbox, Priority, Run
 from fabric.models.runs.run import ASKED_FOR, ERASED_TITLE, LIVE
@@ -73,6 +73,7 @@ VIEW_COLUMNS = (
         "start_key",
         "title",
         "trace_id",
+        "trace_context",
         "tier",
         "queue",
     ),
@@ -98,6 +99,7 @@ VIEW_COLUMNS = (
         "deadline_at",
         "last_seq",
         "parent_run_id",
+        "parent_command",
         "root_run_id",
         "cap_usd_micros",
         "fabric__name",
@@ -126,6 +128,8 @@ class RunView(Waiting):
     session_key: str
     start_key: str
     trace_id: str
+    trace_context: str
+    """Trace of its caller (``core.values.tracing.Caller.pack``)."""
     tier: Tier
     queue: str
     priority: str
@@ -145,6 +149,8 @@ class RunView(Waiting):
     last_seq: int
     parent_run_id: str | None = None
     """Run that spawned it; None: a root."""
+    parent_command: str = ""
+    """Command of its parent that it answers."""
     root_run_id: str | None = None
     cause: str = ""
     """Cause of the failure that ended or last troubled it; "": none did."""
@@ -160,6 +166,17 @@ class RunView(Waiting):
     """Names of the attached documents; only ``run_get`` fills them in."""
     reads: bool = True
     """True: the reader may read its contents. Else title and reason are withheld."""
+
+    @property
+    def trace(self) -> Trace:
+        """Return its place in its trace."""
+        return find_trace(
+            self.trace_id,
+            self.id,
+            parent_run_id=self.parent_run_id,
+            parent_command=self.parent_command,
+            context=self.trace_context,
+        )
 
     @property
     def terminal(self) -> bool:

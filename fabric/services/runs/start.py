@@ -20,6 +20,7 @@ from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import digest
 from fabric.core.values.labels import join_labels
 from fabric.core.values.taxonomy import Tier
+from fabric.core.values.tracing import Caller
 from fabric.core.values.units import US
 from fabric.models import Inbox, Priority, Run, new_id
 from fabric.runtime.ports.journal import Document, JournalStore, NewRun, Nudge
@@ -45,6 +46,7 @@ PRIORITY_OF: dict[Tier, Class] = {Tier.INTERACTIVE: "high", Tier.BATCH: "low", T
 """Default class of a run, by tier (docs/specification/protections.md)."""
 
 NO_LABELS: Mapping[str, str] = {}
+NO_CALLER = Caller()
 _queue = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -75,6 +77,7 @@ def run_start(
     start_key: str = "",
     queue: str = "default",
     labels: Mapping[str, str] = NO_LABELS,
+    caller: Caller = NO_CALLER,
     now: Callable[[], int] = machine_now,
 ) -> StartedRun:
     """Pin the published revision, draw the seed, fix the deadline, insert the run and wake a host.
@@ -85,10 +88,8 @@ def run_start(
     right_wanted(actor.place_at(fabric), Right.RUN, "start runs")
     request, kept = read_request(text), _documents(documents)
     session, start = build_key("session_key", session_key), build_key("start_key", start_key)
-    _queue_checked(queue)
-    checked = clean_labels(labels)
-    beside = (*_list_texts(kept), *_digested(checked))
-    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *beside)
+    queue, checked = _check_queue(queue), clean_labels(labels)
+    asked = digest(fabric, request, str(tier or ""), priority or "", session, queue, *_list_beside(kept, checked))
     if start and (earlier := earlier_start(actor, start, start_id(asked))):
         return earlier
     view = fabric_get(actor, fabric)
@@ -104,7 +105,8 @@ def run_start(
         session_key=session,
         start_key=start,
         seed=secrets.randbits(63),
-        trace_id=f"{secrets.randbits(128) or 1:032x}",
+        trace_id=caller.trace_id or f"{secrets.randbits(128) or 1:032x}",
+        trace_context=caller.pack(),
         title=find_title(request),
         documents=kept,
         labels=tuple(checked.items()),
@@ -113,19 +115,21 @@ def run_start(
     return insert_run(store, nudge, new, actor, view.name)
 
 
-def _list_texts(documents: Sequence[Document]) -> Iterator[str]:
-    return (part for one in documents for part in (one.name, one.text))
+def _list_beside(documents: Sequence[Document], labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield documents and labels as parts of a request's digest. A request without labels has the digest it always
+    had.
+    """
+    yield from (part for one in documents for part in (one.name, one.text))
+    if labels:
+        yield join_labels(labels)
 
 
-def _digested(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """Return labels as a part of a request's digest. A request without labels has the digest it always had."""
-    return (join_labels(labels),) if labels else ()
-
-
-def _queue_checked(queue: str) -> None:
+def _check_queue(queue: str) -> str:
+    """Return the queue. Raises Refused: invalid."""
     if not _queue.fullmatch(queue):
         message = f"{queue[:40]!r} is no queue; use lower-case letters, digits, - and _"
         raise Refused(message, code="invalid", field="queue")
+    return queue
 
 
 def start_id(asked: str) -> str:

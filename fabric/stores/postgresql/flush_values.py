@@ -225,6 +225,7 @@ def _child_values(batches: Sequence[Batch]) -> dict[str, Any]:
         "k_priority": bigints([PRIORITIES.index(child.priority) for child in found]),
         "k_by": texts([child.requested_by for child in found]),
         "k_caused": texts([names_text(child.caused_by) for child in found]),
+        "k_context": texts([child.trace_context for child in found]),
         "k_deadline": bigints([child.deadline_at for child in found]),
         "k_format": bigints([child.format for child in found]),
         "k_parent": texts([child.parent_run_id for child in found]),

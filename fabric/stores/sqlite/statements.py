@@ -19,12 +19,12 @@ INSERT INTO fabric_run (
   id, workspace_id, fabric_id, revision_id, session_key, start_key, title, trace_id, seed, tier, queue, priority, created_at,
   created_by, state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, deadline_at, last_seq, head_hash, fence,
   wake_at, claims, claim_ticket, format, parent_run_id, parent_command, root_run_id, cap_usd_micros, origin_run_id, origin_seq,
-  caused_by
+  caused_by, trace_context
 ) VALUES (
   :run_id, :workspace_id, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id), :revision_id, :session_key, :start_key,
   :title, :trace_id, :seed, :tier, :queue, :priority, :now, :requested_by, 'queued', '', 0, 0, 0, '', 0, 0, :deadline_at, 0, :head,
   0, :now, 0, 0, :format, :parent_run_id, :parent_command, :root_run_id, :cap, :origin_run_id, :origin_seq,
-  :caused_by
+  :caused_by, :trace_context
 )
 """
 EXISTING = """
@@ -115,7 +115,7 @@ WITH RECURSIVE owner(name) AS (
   ORDER BY incarnation IS NOT :me, priority, id LIMIT (SELECT max(0, {SUSPECTS_MAX} - suspects) FROM held)
 )
 SELECT id, fence + 1, revision_id, trace_id, seed, tier, incarnation IS NOT NULL, claims + 1, last_seq, head_hash, format,
-  workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id, created_by, caused_by,
+  workspace_id, queue, session_key, parent_run_id, parent_command, fabric_id, created_by, caused_by, trace_context,
   EXISTS (SELECT 1 FROM fabric_budget g WHERE g.scope = 'workspace:' || workspace_id),
   (SELECT coalesce(max(p.number), 0) FROM fabric_workspace_policy p WHERE p.workspace_id = fabric_run.workspace_id), priority,
   (SELECT s.seq FROM fabric_snapshot s WHERE s.run_id = fabric_run.id AND :digest <> '' AND s.digest = :digest),

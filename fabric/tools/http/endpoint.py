@@ -41,6 +41,7 @@ async def call_endpoint(gate: Gate, permits: Permits, request: ToolRequest, dead
         raise CallBroken(Cause.BAD_CONFIGURATION, f"tool {tool.name!r}: {problem}", outcome=Outcome.REJECTED)
     url, headers, content = _place_arguments(tool, request.args)
     headers |= {
+        **request.trace_headers,
         "Idempotency-Key": request.idempotency_key,
         CALL_HEADER: call_name(request),
         "Accept": "application/json, text/*;q=0.9",

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 LISTEN_AGAIN_S = 30.0
 """Seconds between the end of a subscription to changes and the next one."""
 KEY_META, CALL_META = "fabric-flow/idempotency-key", "fabric-flow/call"
-"""Fields of a call's ``_meta``: its key, one for all its attempts, and ``call_name``."""
+"""Fields of a call's ``_meta`` beside its trace: its key, one for all its attempts, and ``call_name``."""
 
 
 class McpSession:
@@ -296,7 +296,7 @@ class McpSession:
 
     async def _send(self, client: Client, tool: str, request: ToolRequest, replies: RepeatFields) -> Answer:
         """Send the call once."""
-        meta: Any = {KEY_META: request.idempotency_key, CALL_META: call_name(request)}
+        meta: Any = {**request.trace_headers, KEY_META: request.idempotency_key, CALL_META: call_name(request)}
         session = client.session
         if self._reads(tool):
             return await session.read_resource(request.args["uri"], meta=meta, allow_input_required=True, **replies)
@@ -357,7 +357,7 @@ class McpSession:
 
 
 def _make_exchange(request: ToolRequest, until: float) -> CallExchange:
-    own = {"Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
+    own = {**request.trace_headers, "Idempotency-Key": request.idempotency_key, CALL_HEADER: call_name(request)}
     changes = Effect(request.tool.effect) is not Effect.READ_ONLY
     return CallExchange(own=own, until=until, answers=request.answers, changes=changes)
 

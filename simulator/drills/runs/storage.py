@@ -177,6 +177,7 @@ def _run(kept: KeptRuns, revision: Revision, row: RunRow, place: str) -> Run:
         created_at=row.inbox[0].created_at,
         created_by=new.requested_by,
         caused_by=names_text(new.caused_by),
+        trace_context=new.trace_context,
         state=columns.state.value,
         stage=columns.stage,
         epoch=columns.epoch,

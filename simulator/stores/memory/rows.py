@@ -114,8 +114,8 @@ class RunRow:
         return loaded.build_claim(
             *(new.run_id, self.fence, new.revision_id, new.trace_id, new.seed, new.tier, orphaned),
             *(self.claims, self.last_seq, self.head, self.format, new.workspace_id, new.queue, new.session_key),
-            *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, names_text(new.caused_by), capped),
-            policy_number,
+            *(new.parent_run_id, new.parent_command, fabric_id, new.requested_by, names_text(new.caused_by)),
+            *(new.trace_context, capped, policy_number),
             priority=self.urgency[0],
             cut=cut,
             at=now,

@@ -17,6 +17,7 @@ from fabric.core.state.context import Contents
 from fabric.core.state.run import Run
 from fabric.core.values.fingerprint import decode
 from fabric.core.values.taxonomy import Tier
+from fabric.core.values.tracing import find_trace
 from fabric.models import Run as RunRow
 from fabric.runtime import prompts
 from fabric.runtime.ports.journal import Document
@@ -125,8 +126,7 @@ def rebuilt(run_id):
         assert isinstance(command, CallModel)
         request = prompts.model_request(
             command,
-            run_id=run_id,
-            trace_id=row.trace_id,
+            trace=find_trace(row.trace_id, run_id),
             spec=compiled.spec,
             contents=contents,
             documents=lambda: texts,

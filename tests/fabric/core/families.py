@@ -338,9 +338,9 @@ class Household:
             return
         assert isinstance(command, CallModel | CallTool)
         assert member.driver is not None
+        assert member.driver.claimed is not None
         about: dict[str, Any] = {
-            "run_id": member.run_id,
-            "trace_id": "t" * 32,
+            "trace": prompts.find_run_trace(member.driver.claimed),
             "spec": member.driver.compiled_fabric.spec,
             "contents": member.driver.contents,
             "documents": lambda: (),

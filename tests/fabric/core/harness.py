@@ -26,6 +26,7 @@ from fabric.core.state.run import Run
 from fabric.core.values.cost import Price
 from fabric.core.values.fingerprint import ZERO_HASH
 from fabric.core.values.taxonomy import Cause, Tier
+from fabric.core.values.tracing import Trace
 from fabric.core.values.units import JSON, US
 from fabric.core.workspace_policy.policy import NOTHING, WorkspacePolicy
 from fabric.runtime import prompts
@@ -358,8 +359,7 @@ class World(Told):
     def _render(self, command: CallModel | CallTool) -> str:
         assert self.driver is not None
         about: dict[str, Any] = {
-            "run_id": "run-1",
-            "trace_id": "t" * 32,
+            "trace": Trace("t" * 32, "run-1"),
             "spec": self.spec,
             "contents": self.driver.contents,
         }

@@ -40,7 +40,7 @@ def test_a_run_is_created_with_its_first_input_its_documents_and_its_labels(worl
     origin = origin_from("PDF", b"file", "Grüße, 世界", ("no text on page 4",)).as_json()
     documents = (Document("b.md", "second"), Document("a.md", "Grüße, 世界", origin))
     labels = (("site", "Grüße, 世界"), ("team", "ops"))
-    run = new_run(tier=Tier.HIGH_STAKES, seed=2**62, documents=documents, labels=labels)
+    run = new_run(tier=Tier.HIGH_STAKES, seed=2**62, documents=documents, labels=labels, trace_context="b\n01\n\n")
     assert world.store.create(run) == (run.run_id, True)
     world.store.register("host-1", lease_s=LEASE_S)
     (claimed,) = world.store.claim("host-1", limit=5, queues=["default"])
@@ -50,6 +50,7 @@ def test_a_run_is_created_with_its_first_input_its_documents_and_its_labels(worl
         run.revision_id,
         run.trace_id,
     )
+    assert claimed.trace_context == "b\n01\n\n"
     assert (claimed.seed, claimed.tier, claimed.rows, claimed.taken_over) == (2**62, Tier.HIGH_STAKES, (), False)
     assert [(item.run_id, item.input_id, item.body) for item in claimed.inbox] == [
         (run.run_id, "start", run.input_body)

@@ -52,12 +52,21 @@ def ending(journal, **changed):
 
 def test_children_begin_with_their_parents_batch(world):
     (parent,) = owned(world, documents=(Document("a.md", "attached"),))
-    one = child(parent.run_id, 1, cap_usd_micros=500, tier=Tier.HIGH_STAKES, priority="high", seed=2**62)
+    one = child(
+        parent.run_id,
+        1,
+        cap_usd_micros=500,
+        tier=Tier.HIGH_STAKES,
+        priority="high",
+        seed=2**62,
+        trace_context="b\n01\n\n",
+    )
     assert world.store.write([parent.batch(children=(one, child(parent.run_id, 2)), caps=ROOMY)]) == [
         BatchFate.COMMITTED
     ]
     first, second = claim(world)
     assert (first.run_id, first.tier, first.seed, first.fence) == (one.run_id, Tier.HIGH_STAKES, 2**62, 1)
+    assert (first.trace_context, second.trace_context) == ("b\n01\n\n", "")
     assert [(item.input_id, item.body) for item in second.inbox] == [("start", b'{"request":{}}')]
     lineage = ("parent_run_id", "parent_command", "root_run_id", "cap_usd_micros", "state")
     assert world.row(one.run_id, *lineage) == (parent.run_id, "spawn.1", parent.run_id, 500, "queued")

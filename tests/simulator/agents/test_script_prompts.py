@@ -5,6 +5,7 @@ import pytest
 from fabric.core.events.commands import CallModel, Message
 from fabric.core.schema.payloads import Critique, Plan, Summary
 from fabric.core.state.context import Contents
+from fabric.core.values.tracing import Trace
 from fabric.runtime.prompts import model_request
 from fabric.services.fabrics.yaml.document import fabric_read
 from fabric.tools.runner import offers
@@ -57,8 +58,7 @@ def said(template, agent, output, *refs, inline=0):
     )
     request = model_request(
         command,
-        run_id="r1",
-        trace_id="a" * 32,
+        trace=Trace("a" * 32, "r1"),
         spec=spec,
         contents=contents,
         documents=lambda: DOCUMENTS,

@@ -22,6 +22,7 @@ from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.context import Contents, MissingContent
 from fabric.core.state.run import Run
 from fabric.core.values.taxonomy import Tier
+from fabric.core.values.tracing import Trace
 from fabric.core.values.units import JSON
 from fabric.models import Attachment, Event
 from fabric.runtime.ports.calls import ModelRequest, ToolOffer
@@ -188,7 +189,7 @@ def prompt_at(
     command = command_for(moment.run, spec, issued)
     assert isinstance(command, CallModel)
     refs = {ref for message in command.messages for ref in message.refs}
-    render = _renderer(view.trace_id, run_id, command, spec, offers)
+    render = _renderer(view.trace, command, spec, offers)
     contents = build_contents(run_id, moment, refs)
     nested = _refs_within(contents.values.values())
     if nested - refs:
@@ -201,16 +202,15 @@ def prompt_at(
 
 
 def _renderer(
-    trace_id: str, run_id: str, command: CallModel, spec: FabricSpec, offers: Mapping[str, ToolOffer]
+    trace: Trace, command: CallModel, spec: FabricSpec, offers: Mapping[str, ToolOffer]
 ) -> Callable[[Contents], ModelRequest]:
     def render(contents: Contents) -> ModelRequest:
         return model_request(
             command,
-            run_id=run_id,
-            trace_id=trace_id,
+            trace=trace,
             spec=spec,
             contents=contents,
-            documents=lambda: _documents(run_id),
+            documents=lambda: _documents(trace.run_id),
             offers=offers,
         )
 

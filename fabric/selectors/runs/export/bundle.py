@@ -26,6 +26,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import canonical, encode
+from fabric.core.values.tracing import Trace, find_trace
 from fabric.core.values.units import JSON
 from fabric.models import AuditLine, Checkpoint, Event, Revision, Run
 from fabric.models import Event as EventRow
@@ -44,6 +45,13 @@ DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(b
 """Kinds of events that stand in ``decisions.ndjson`` too."""
 MOVED_LATER_US = 600 * 1_000_000
 """So much later than its end a call of a run may still move a breaker, at most. Clocks of workers lie apart."""
+_TRACE = {
+    "trace_id": "trace_id",
+    "parent_run_id": "parent_run_id",
+    "parent_command": "parent_command",
+    "trace_context": "context",
+}
+"""Columns of a run's row that ``find_trace`` takes, with its names for them."""
 _RUN = (
     *("id", "workspace_id", "trace_id", "seed", "tier", "title", "state", "created_at", "created_by", "ended_at"),
     *("last_seq", "head_hash", "revision_id", "fabric__name", "revision__number", "revision__digest"),
@@ -139,7 +147,7 @@ class EventLines:
 
     def __init__(self, actor: Actor, run_id: str, form: str) -> None:
         row = Run.objects.filter(match_visible(actor, Run), id=clean_text(run_id)[0])
-        found = row.values("trace_id", "last_seq", "fabric__name").first()
+        found = row.values(*_TRACE, "last_seq", "fabric__name").first()
         if found is None:
             raise Refused(
                 f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs",
@@ -150,18 +158,19 @@ class EventLines:
             raise Refused(
                 f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
             )
-        self._run_id, self._trace_id, self.last = run_id, str(found["trace_id"]), int(found["last_seq"])
+        self._trace = find_trace(run_id=run_id, **{name: found[column] for column, name in _TRACE.items()})
+        self.last = int(found["last_seq"])
         self._list_lines, self._reads = FORMS[form], may_read(actor, found["fabric__name"])
         self._after = 0
 
     def next_page(self) -> bytes:
         """The next lines; empty after the last."""
-        rows = Event.objects.filter(run_id=self._run_id, seq__gt=self._after, seq__lte=self.last).order_by("seq")
+        rows = Event.objects.filter(run_id=self._trace.run_id, seq__gt=self._after, seq__lte=self.last).order_by("seq")
         lines: list[bytes] = []
         size = 0
         for row in rows.values(*ROW, "payload")[:PAGE].iterator(chunk_size=20):
             self._after = row["seq"]
-            for given in self._list_lines(self._run_id, self._trace_id, row, self._reads):
+            for given in self._list_lines(self._trace, row, self._reads):
                 lines.append(_json(given))
                 size += len(lines[-1])
             if size >= PAGE_BYTES:
@@ -169,10 +178,10 @@ class EventLines:
         return b"".join(lines)
 
 
-def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
+def _journal(trace: Trace, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
     payload = row["payload"]
     yield {
-        "run_id": run_id,
+        "run_id": trace.run_id,
         "seq": row["seq"],
         "kind": row["kind"],
         "version": row["version"],
@@ -186,25 +195,25 @@ def _journal(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) ->
     }
 
 
-def _readable(run_id: str, trace_id: str, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
+def _readable(trace: Trace, row: Mapping[str, Any], reads: bool) -> Iterator[dict[str, JSON]]:
     for stored in split_stored(tuple(row[name] for name in (*ROW, "payload"))):
-        yield _readable_event(run_id, trace_id, stored, reads)
+        yield _readable_event(trace, stored, reads)
 
 
-def _readable_event(run_id: str, trace_id: str, stored: StoredEvent, reads: bool) -> dict[str, JSON]:
+def _readable_event(trace: Trace, stored: StoredEvent, reads: bool) -> dict[str, JSON]:
     try:
         event = from_row(stored.seq, stored.kind, stored.version, header_for(stored.header, reads=reads))
     except ValueError as error:
-        line = next(_journal(run_id, trace_id, {**stored._asdict(), "more": 0}, reads))
+        line = next(_journal(trace, {**stored._asdict(), "more": 0}, reads))
         return (
             {**line, "problem": str(error)} if reads else {**line, "header": UNREAD, "payload": None, "problem": UNREAD}
         )
-    shown = build_envelope(run_id, trace_id, event, stored.payload, reads=reads)
+    shown = build_envelope(trace, event, stored.payload, reads=reads)
     said = write_sentence(stored.kind, fact_shown(event))
     return {**shown, "summary": said, "content_erased": stored.payload is None and bool(stored.payload_hash)}
 
 
-FORMS: Mapping[str, Callable[[str, str, Mapping[str, Any], bool], Iterator[dict[str, JSON]]]] = {
+FORMS: Mapping[str, Callable[[Trace, Mapping[str, Any], bool], Iterator[dict[str, JSON]]]] = {
     "journal": _journal,
     "readable": _readable,
 }
@@ -243,7 +252,7 @@ def run_envelopes(
 ) -> EnvelopePage:
     """The run's events with ``seq > after``; at most 1,000, fewer where their contents are large. Refused not_found."""
     view = run_get(actor, run_id)
-    trace_id, reads = view.trace_id, view.reads
+    trace, reads = view.trace, view.reads
     rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
     page = read_events(rows, after=after, contents=contents, page=CHUNK)
     found: list[dict[str, JSON]] = []
@@ -254,10 +263,10 @@ def run_envelopes(
             break
         try:
             event = from_row(seq, kind, version, header_for(header, reads=reads))
-            envelope = build_envelope(run_id, trace_id, event, raw, reads=reads)
+            envelope = build_envelope(trace, event, raw, reads=reads)
             summary = write_sentence(kind, fact_shown(event))
         except ValueError:
-            envelope = _unread(run_id, trace_id, (seq, kind, version, at), content_for(raw, reads=reads))
+            envelope = _unread(trace, (seq, kind, version, at), content_for(raw, reads=reads))
             summary = choose_label(kind)
         found.append({"seq": seq, "kind": kind, "summary": summary, **envelope})
         last = seq
@@ -265,20 +274,18 @@ def run_envelopes(
     return EnvelopePage(run=run_get(actor, run_id), events=tuple(found), last=last)
 
 
-def build_envelope(
-    run_id: str, trace_id: str, event: JournalEvent, payload: bytes | None, *, reads: bool
-) -> dict[str, JSON]:
+def build_envelope(trace: Trace, event: JournalEvent, payload: bytes | None, *, reads: bool) -> dict[str, JSON]:
     """An event as programs read it: its envelope, and what it carries. ``reads``: whether they may read that."""
-    return {**show_sentences(envelope(run_id, trace_id, event)), "content": content_for(payload, reads=reads)}
+    return {**show_sentences(envelope(trace, event)), "content": content_for(payload, reads=reads)}
 
 
-def _unread(run_id: str, trace_id: str, row: tuple[int, str, int, int], content: JSON) -> dict[str, JSON]:
+def _unread(trace: Trace, row: tuple[int, str, int, int], content: JSON) -> dict[str, JSON]:
     """Return the common parts of an event that this version cannot read; the rest is left out."""
     seq, kind, version, at = row
     unnamed = {"layer": "", "agent_id": ""}
     return {
-        "id": f"{run_id}.{seq}",
-        "trace_id": trace_id,
+        "id": f"{trace.run_id}.{seq}",
+        "trace_id": trace.trace_id,
         "span_id": "",
         "parent_span_id": "",
         "timestamp": at,

@@ -12,7 +12,7 @@ RUN_COLUMNS = """
   id, workspace_id, fabric_id, revision_id, session_key, start_key, title, trace_id, seed, tier, queue, priority, created_at,
   created_by, state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, deadline_at, last_seq, head_hash, fence,
   wake_at, claims, claim_ticket, format, parent_run_id, parent_command, root_run_id, cap_usd_micros, origin_run_id, origin_seq,
-  caused_by
+  caused_by, trace_context
 """
 
 _CREATE = f"""
@@ -22,7 +22,8 @@ WITH {NOW}, run AS (
     :revision_id::text, :session_key::text, :start_key::text, :title::text, :trace_id::text, :seed::bigint, :tier::text,
     :queue::text, :priority::smallint, us, :requested_by::text, 'queued', '', 0, 0, 0, '', false, false,
     :deadline_at::bigint, 0, :head::bytea, 0, us, 0, 0, :format::smallint, :parent_run_id::text, :parent_command::text,
-    :root_run_id::text, :cap::bigint, :origin_run_id::text, :origin_seq::int, :caused_by::text
+    :root_run_id::text, :cap::bigint, :origin_run_id::text, :origin_seq::int, :caused_by::text,
+    :trace_context::text
   FROM now
   WHERE fabric_admits_start(:workspace_id::text, (SELECT fabric_id FROM fabric_revision WHERE id = :revision_id::text))
   ON CONFLICT DO NOTHING RETURNING id, workspace_id

@@ -85,9 +85,10 @@ child AS MATERIALIZED (
     :k_trace::text[], :k_seed::bigint[], :k_tier::text[], :k_queue::text[], :k_priority::bigint[], :k_by::text[],
     :k_deadline::bigint[], :k_format::bigint[], :k_parent::text[], :k_command::text[], :k_root::text[], :k_cap::bigint[],
     :k_origin::text[], :k_origin_seq::bigint[], :k_input::text[], :k_body::bytea[],
-    :k_caused::text[]
+    :k_caused::text[], :k_context::text[]
   ) AS child(n, id, workspace_id, revision_id, session_key, title, trace_id, seed, tier, queue, priority, created_by,
-    deadline_at, format, parent_run_id, parent_command, root_run_id, cap, origin_run_id, origin_seq, input_id, body, caused_by)
+    deadline_at, format, parent_run_id, parent_command, root_run_id, cap, origin_run_id, origin_seq, input_id, body, caused_by,
+    trace_context)
 ), standing AS MATERIALIZED (
   SELECT b.n, b.over, r.parent_run_id, r.root_run_id FROM b JOIN fabric_run r ON r.id = b.run_id
   WHERE r.fence = b.fence AND r.last_seq = b.last_seq AND coalesce(r.incarnation, '') <> ''
@@ -136,7 +137,7 @@ kids AS (
   SELECT c.id, c.workspace_id, (SELECT fabric_id FROM fabric_revision WHERE id = c.revision_id), c.revision_id, c.session_key, '',
     c.title, c.trace_id, c.seed, c.tier, c.queue, c.priority, us, c.created_by, 'queued', '', 0, 0, 0, '', false, false,
     c.deadline_at, 0, decode(repeat('00', 32), 'hex'), 0, us, 0, 0, c.format, c.parent_run_id, c.parent_command, c.root_run_id,
-    c.cap, c.origin_run_id, c.origin_seq, c.caused_by
+    c.cap, c.origin_run_id, c.origin_seq, c.caused_by, c.trace_context
   FROM child c JOIN up ON up.n = c.n CROSS JOIN now ON CONFLICT DO NOTHING RETURNING id, workspace_id
 ), begun AS (
   INSERT INTO fabric_inbox (run_id, workspace_id, input_id, body, created_at, visible_at, wakes, format)

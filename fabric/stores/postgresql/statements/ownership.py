@@ -105,7 +105,7 @@ UPDATE fabric_run r SET incarnation = :me::text, fence = r.fence + 1, claims = r
 FROM sized WHERE r.id = sized.id AND (sized.place = 1 OR sized.total <= {CLAIM_ROWS})
 RETURNING r.priority, r.id, r.fence, r.revision_id, r.trace_id, r.seed, r.tier, sized.previous IS NOT NULL, r.claims,
   r.last_seq, r.head_hash, r.format, r.workspace_id, r.queue, r.session_key, r.parent_run_id, r.parent_command, r.fabric_id, r.created_by,
-  r.caused_by,
+  r.caused_by, r.trace_context,
   EXISTS (SELECT FROM fabric_budget g WHERE g.scope = 'workspace:' || r.workspace_id),
   (SELECT coalesce(max(p.number), 0) FROM fabric_workspace_policy p WHERE p.workspace_id = r.workspace_id),
   (SELECT bool_or(place > 1 AND total > {CLAIM_ROWS}) FROM sized), (SELECT us FROM now)

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from console.api.shapes.common import instant
-from fabric.models import Event
+from fabric.models import Event, Run
 from fabric.selectors.runs.export import bundle
 from tests.fabric.services.world import ran
 from tests.servers.unguarded import unguarded
@@ -116,3 +116,16 @@ def test_a_thousand_are_allowed(program, address):
 
 def test_of_an_unknown_run(program):
     assert program.get(f"/api/v1/runs/{uuid4()}/events").status_code == 404
+
+
+CALLER = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "team=acme"}
+
+
+def test_a_run_continues_the_trace_of_its_caller(program, small):
+    run_id = program.post("/api/v1/runs", {"fabric": "small", "text": "What?"}, headers=CALLER).json()["id"]
+    run = Run.objects.get(id=run_id)
+    assert run.trace_id == "0af7651916cd43dd8448eb211c80319c"
+    assert run.trace_context.split("\n") == ["b7ad6b7169203331", "01", "", "team=acme"]
+    with_no_trace = program.post("/api/v1/runs", {"fabric": "small", "text": "What?"}, headers={"traceparent": "x"})
+    assert with_no_trace.status_code == 201
+    assert with_no_trace.json()["trace_id"] != run.trace_id

@@ -28,6 +28,7 @@ from fabric.core.state.run import Run
 from fabric.core.values.fingerprint import ZERO_HASH
 from fabric.core.values.flow import Stage
 from fabric.core.values.taxonomy import Cause, Evidence, Tier
+from fabric.core.values.tracing import Trace
 from tests.fabric.core.events.samples import FACTS, sample
 from tests.fabric.core.fabrics import spec
 from tests.fabric.core.harness import World, ran
@@ -58,7 +59,7 @@ def test_the_samples_leave_no_field_at_its_default():
 
 @each
 def test_every_kind_has_an_envelope_that_is_json(kind):
-    shown = json.loads(json.dumps(envelope("run-1", "t" * 32, event(sample(kind)))))
+    shown = json.loads(json.dumps(envelope(Trace("t" * 32, "run-1"), event(sample(kind)))))
     assert set(shown) == {
         *("id", "trace_id", "span_id", "parent_span_id", "timestamp", "source", "destination", "payload"),
     }
@@ -176,7 +177,7 @@ def test_the_state_holds_no_content(world):
 
 
 def test_every_event_stands_in_one_trace_with_its_span_under_its_step_under_the_run(world):
-    shown = [envelope("run-1", "t" * 32, e) for e in world.events]
+    shown = [envelope(Trace("t" * 32, "run-1"), e) for e in world.events]
     by_kind = {e["payload"]["kind"]: e for e in shown}
     root, call, answer = (by_kind[kind] for kind in ("run_started", "call_issued", "model_answered"))
     assert root["parent_span_id"] == ""

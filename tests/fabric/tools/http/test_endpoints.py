@@ -157,6 +157,7 @@ def test_arguments_go_out_as_json_under_the_idempotency_key(method):
     assert received[0].body == {"a": {"x": "ü"}}
     assert received[0].idempotency_key == "key-1"
     assert received[0].headers["x-fabric-call"] == "r1/t1/1"
+    assert received[0].headers["traceparent"] == f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 def test_arguments_of_a_get_go_out_in_the_url():

@@ -169,6 +169,7 @@ def test_the_deadline_ends_an_old_server_that_does_not_answer():
     assert (found.cause, found.outcome) == (Cause.TIMEOUT, Outcome.UNKNOWN)
     assert len(received) == 1
     assert (received[0].idempotency_key, received[0].headers["x-fabric-call"]) == ("key-1", "r1/t1/1")
+    assert received[0].headers["traceparent"] == f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 @pytest.mark.parametrize(

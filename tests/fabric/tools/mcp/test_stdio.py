@@ -45,7 +45,7 @@ def test_an_error_of_the_tool_is_told_to_the_model_and_its_effect_is_unknown():
 
 
 def test_a_call_carries_its_key():
-    assert one("whoami").result.split()[1] == "key-1"
+    assert one("whoami").result.split()[1:] == ["key-1", f"00-{'a' * 32}-{'b' * 16}-01"]
 
 
 @pytest.mark.parametrize(("uri", "held"), [("notes://today", "feed the cat"), ("notes://monday/3", "note 3 of monday")])
