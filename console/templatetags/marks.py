@@ -245,5 +245,5 @@ def spell_name(name: str) -> str:
     return name.replace("_", " ").replace("fan out", "fan-out").replace("fan in", "fan-in")
 
 
-SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff"}
+SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff", "below_tau": "scored too low"}
 """Words for names that are unclear by themselves."""

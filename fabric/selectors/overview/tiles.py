@@ -311,6 +311,8 @@ class FirstSteps:
     sample: str
     """Name of a published fabric whose agents are scripted; empty: there is none."""
     sample_title: str
+    guided: bool
+    """The sample is the one for newcomers, whose example reads documents and meets a protection."""
     run_id: str
     """The first run; empty: there is none."""
     run_ended: bool
@@ -327,6 +329,7 @@ def first_steps(actor: Actor) -> FirstSteps | None:
     return FirstSteps(
         sample=sample.name if sample else "",
         sample_title=sample.title if sample else "",
+        guided=sample is not None and sample.name == FIRST_FABRIC,
         run_id=runs[0]["id"] if runs else "",
         run_ended=bool(runs) and RunState(runs[0]["state"]) in TERMINAL,
     )

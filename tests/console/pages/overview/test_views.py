@@ -214,7 +214,7 @@ def test_the_steps_are_marked_as_they_are_done(browser, actor, small, worker):
 
 
 def test_without_a_sample_the_first_step_says_what_to_do(browser, worker):
-    assert "manage.py fabric publish fabric/samples/research-desk.yaml" in text(browser.get("/"))
+    assert "manage.py fabric publish fabric/samples/first-look.yaml" in text(browser.get("/"))
 
 
 def test_the_lede_counts_each_live_run_once():
