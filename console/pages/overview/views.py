@@ -232,7 +232,9 @@ class _Shared(Generic[T]):
 
 
 _boards = {
-    last: _Shared(partial(build_board, last=last), lambda actor: (actor.workspace_id, actor.fabrics, actor.held or actor.roles))
+    last: _Shared(
+        partial(build_board, last=last), lambda actor: (actor.workspace_id, actor.fabrics, actor.held or actor.roles)
+    )
     for last in RANGES
 }
 _waiting = _Shared(_find_waiting, lambda actor: (actor.workspace_id, actor.name))

@@ -27,7 +27,8 @@ def texts() -> dict[str, str]:
     files = [path for folder in FOLDERS for path in (base / folder).rglob("*") if path.suffix in KINDS]
     found = {str(path.relative_to(base)): path.read_text() for path in (*files, base / "README.md")}
     return {
-        name: " ".join((text if name.endswith(".md") else UNSEEN.sub(" ", text)).split()) for name, text in found.items()
+        name: " ".join((text if name.endswith(".md") else UNSEEN.sub(" ", text)).split())
+        for name, text in found.items()
     }
 
 

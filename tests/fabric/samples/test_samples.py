@@ -93,7 +93,9 @@ def test_the_first_look_costs_something_and_meets_the_loop_detector(actor):
     run = ran(actor, "first-look", fabric_read(sample("first-look")).spec.example, files)
     assert run.state == RunState.COMPLETED
     assert 10_000 < run.cost_usd_micros < 30_000
-    decided = [event.fact["cause"]["mechanism"] for event in run_events(actor, run.id) if event.kind == "reaction_decided"]
+    decided = [
+        event.fact["cause"]["mechanism"] for event in run_events(actor, run.id) if event.kind == "reaction_decided"
+    ]
     assert decided == ["loop_detector"]
     outcome = run_outcome(actor, run.id)
     assert outcome is not None

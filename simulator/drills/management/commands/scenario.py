@@ -86,7 +86,9 @@ class Command(FabricCommand):
         seen = _find_scenario(options["name"])
         one = seen.readable()
         self.stdout.write(f"{one.title} ({seen.name}, {seen.origin})\n{one.description}\n")
-        self.stdout.write(f"Failure type: {one.failure or INFRASTRUCTURE}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}.")
+        self.stdout.write(
+            f"Failure type: {one.failure or INFRASTRUCTURE}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}."
+        )
         self.stdout.write("Disturbed:")
         for words in disturbances_words(one):
             self.stdout.write(f"  {words}")
