@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, str] = {
     "fail": "`{cause, times, status, retry_after_s}`: the first `times` attempts of each call fail with that cause.",
     "stream": "`true`: calls of tools arrive one by one, before the answer ends.",
 }
-"""What each option of ``ModelSpec.options`` does."""
+"""Effect of each option of ``ModelSpec.options`` does."""
 SCRIPT_WORDS: Mapping[str, str] = {
     "cooperative": "Plans, reads the documents, and answers with their sentences.",
     "echo": "Answers with what it was told last.",
@@ -34,4 +34,4 @@ SCRIPT_WORDS: Mapping[str, str] = {
     "malformed": "Answers with JSON that breaks off.",
     "empty": "Answers with nothing.",
 }
-"""What each script does; total over ``script.SCRIPTS``."""
+"""Behaviour of each script; total over ``script.SCRIPTS``."""

@@ -16,22 +16,22 @@ from tests.documents.written import REFERENCE, cell, hold
 EXAMPLE = """\
 name: two-tries
 title: Two tries
-description: Its planner is refused twice, and its reader makes one call again and again.
+description: Its leader is refused twice, and its searcher makes one call again and again.
 models:
-  - name: script
+  - name: played
     provider: scripted
     price: {input_usd_per_mtok: 3, output_usd_per_mtok: 15}
     options:
       delay_s: 1
       agents:
-        planner: {fail: {cause: rate_limit, times: 2, retry_after_s: 1}}
-        reader: {script: tool_loop, slips: 3}
+        leader: {fail: {cause: rate_limit, times: 2, retry_after_s: 1}}
+        searcher: {script: tool_loop, slips: 3}
 tools:
-  - name: read_document
+  - name: search_documents
 agents:
-  - {name: planner, model: script, instructions: Plan.}
-  - {name: reader, model: script, instructions: Read., tools: [read_document]}
-topology: {planner: planner, workers: [reader]}
+  - {name: leader, model: played, instructions: Plan.}
+  - {name: searcher, model: played, instructions: Search., tools: [search_documents]}
+topology: {planner: leader, workers: [searcher]}
 policy:
   budget: {run_usd_micros: 1000000}
 reviewers: [owner]
