@@ -64,6 +64,7 @@ class StartForm(forms.Form):
     )
     documents = _Documents(required=False)
     documents_of = forms.CharField(max_length=64, required=False)
+    example_of = forms.CharField(max_length=64, required=False)
     tier = forms.CharField(max_length=32, required=False)
     priority = forms.CharField(max_length=32, required=False)
     session_key = forms.CharField(strip=True, required=False)
@@ -110,7 +111,7 @@ class StartForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """The tier is one that the fabric allows."""
         cleaned = super().clean() or {}
-        if "start_key" in self.errors or "documents_of" in self.errors:
+        if self.errors.keys() & {"start_key", "documents_of", "example_of"}:
             self.add_error(None, "The form was damaged on its way: reload the page and send it again.")
         fabric, tier = self.fabrics.get(cleaned.get("fabric", "")), cleaned.get("tier")
         if fabric is not None and tier and tier not in fabric.tiers:

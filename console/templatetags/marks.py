@@ -182,6 +182,7 @@ LIVE_LOOKS: Mapping[str, tuple[str, str]] = {
     "paused": ("neutral", "Paused"),
     "stale": ("warn", "Stale"),
     "ended": ("neutral", "Ended"),
+    "off": ("neutral", "Not live."),
 }
 """Tone and word of each look of the live badge; ``static/shell/badge.js`` repeats them."""
 
@@ -202,6 +203,7 @@ def live_badge(look: str, at_ms: int, word: str = "", note: str = "", href: str 
     ``note`` replace the look's own.
     """
     tone, own = LIVE_LOOKS[look]
+    note = note or ("Reload" if look == "off" else "")
     return format_html(
         '<a id="live" class="live" href="{}" data-live="{}" data-tone="{}" data-at="{}">{} <span class="muted" data-age>{}</span></a>',
         *(href, look, tone, at_ms, word or own, note),
@@ -245,5 +247,5 @@ def spell_name(name: str) -> str:
     return name.replace("_", " ").replace("fan out", "fan-out").replace("fan in", "fan-in")
 
 
-SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff"}
+SPOKEN = {"sop": "procedure (SOP)", "handoff": "peer handoff", "below_tau": "scored too low"}
 """Words for names that are unclear by themselves."""

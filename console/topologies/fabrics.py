@@ -99,7 +99,7 @@ def topology_svg(spec: FabricSpec) -> SafeString:
         Box(named.aggregator or area.joins[0], _note(spec, named.aggregator, "aggregator", area.joins[1]), "", 98, y),
         Box(
             named.critic or "gates alone",
-            _note(spec, named.critic, "critic", "no score", f"tau {spec.policy.of_stage(Stage.VALIDATE).tau:g}"),
+            _note(spec, named.critic, "critic", "no score", f"needs {spec.policy.of_stage(Stage.VALIDATE).tau:g}"),
             "crit",
             282,
             y,

@@ -14,6 +14,7 @@ from fabric.core.spec.policies.decision_table import Reaction
 from fabric.core.values.taxonomy import FailureType
 from simulator.drills.models.tables import Status
 from simulator.drills.selectors.drill_views import DrillView, State
+from simulator.scenarios.spec.words import INFRASTRUCTURE
 
 CELLS: Mapping[State, tuple[str, str, str]] = {
     State.PASS: ("Pass", "ok", "okc"),
@@ -23,7 +24,7 @@ CELLS: Mapping[State, tuple[str, str, str]] = {
     State.DEVIATED: ("Deviated", "danger", "alert"),
     State.ERROR: ("Error", "danger", "xc"),
     State.UNKNOWN: ("Unknown", "neutral", "unknown"),
-    State.NEVER: ("Never", "neutral", "never"),
+    State.NEVER: ("Not run", "neutral", "never"),
 }
 """Word, tone and icon of each state of a cell, in the order of the counts; total over ``State``."""
 QUIET = frozenset({State.PASS, State.UNKNOWN, State.NEVER, State.QUEUED})
@@ -72,7 +73,7 @@ def drill_mark(seen: DrillView) -> DrillMark:
 
 def cell_words(seen: DrillView) -> str:
     """Return the cell in words: ``provider failure × long-running batch``; for a scenario its name and the tier."""
-    what = seen.scenario or (FAILURES[seen.failure] if seen.failure else "around a run")
+    what = seen.scenario or (FAILURES[seen.failure] if seen.failure else INFRASTRUCTURE)
     return f"{what} × {TIERS[seen.tier]}"
 
 

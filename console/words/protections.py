@@ -23,7 +23,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "goal": ("flag", "goal gate"),
     "repeat": ("loop", "same failure again"),
     "stall": ("wait", "stall watchdog"),
-    "score": ("human", "score too low"),
+    "score": ("human", "escalation"),
     "retry": ("retry", "retry"),
     "wait": ("clock", "waited for provider"),
     "fallback": ("model", "fallback model"),

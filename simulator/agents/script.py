@@ -2,16 +2,7 @@
 
 The cooperative script works without a model: it plans a brief for each worker, reads the attached documents through
 the offered tools, and answers with those of their sentences that fit the request best. The other scripts misbehave,
-each in one way, for drills and demonstrations. ``ModelSpec.options`` choose the answer:
-
-- ``script``: a key of ``SCRIPTS``. ``slips``: it misbehaves in the first N turns of a step only.
-- ``agents``: options by agent name, over the others. ``workers``: workers that get a brief.
-- ``about``: words that choose passages, in place of the request's.
-- ``winner``: the side of a verdict. ``score``: the critic's. ``findings``: a judge's.
-- ``delay_s``; ``bytes``: answers are padded to that size; ``input_tokens``, ``output_tokens``.
-- ``calls``: a list for each turn, ``{"tool", "args"}``; then the agent answers. ``if_asked``: only if the request has
-  one of those words.
-- ``fail``: ``{"cause", "times", "status", "retry_after_s"}``; the first N attempts of each call fail.
+each in one way, for drills and demonstrations. ``ModelSpec.options`` choose the answer: ``option_table.py``.
 """
 
 from __future__ import annotations

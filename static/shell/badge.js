@@ -2,7 +2,7 @@
 //
 //   <a class="live" data-live="live" data-tone="ok" data-at="1790000000000">Live <span class="muted" data-age></span></a>
 //
-// data-live: live, paused, stale or ended. data-at: time of the server's last message, milliseconds.
+// data-live: live, paused, stale, ended, or off: the page does not follow (yet). data-at: time of the server's last message, milliseconds.
 import { span } from "./times.js";
 
 export const STALE_S = 20; // The server sends a message at least every 15 s.
@@ -13,6 +13,7 @@ const LOOKS = {
   paused: ["neutral", "Paused"],
   stale: ["warn", "Stale"],
   ended: ["neutral", "Ended"],
+  off: ["neutral", "Not live."],
 };
 
 let offset = 0; // This machine's clock may be off.
@@ -83,7 +84,7 @@ export function hold(wanted) {
   if (!badge || badge.dataset.live === "ended") return;
   held = wanted;
   look(badge, held ? "paused" : "live");
-  if (held) say(badge.dataset.seq ? `at seq ${badge.dataset.seq}` : "by you");
+  if (held) say(badge.dataset.seq ? `at event ${badge.dataset.seq}` : "by you");
   document.dispatchEvent(new CustomEvent(held ? "live:hold" : "live:go"));
   offerPause();
 }

@@ -3,6 +3,7 @@ import { startBadges } from "./badge.js";
 import { startEvents } from "../runs/events.js";
 import { startKeys } from "./keys.js";
 import { startNotifying } from "./notify.js";
+import { startOffline } from "./offline.js";
 import { startLive } from "../runs/live.js";
 import { startPalette } from "./palette.js";
 import { startClock } from "./times.js";
@@ -17,6 +18,7 @@ startLive();
 startPalette();
 startKeys();
 startNotifying();
+startOffline();
 
 // -- an example copied into the form; an attached file stays ----------------------------------------------------------
 

@@ -12,7 +12,7 @@ import pytest
 
 from console.launch.processes.data_directory import ROOT
 
-GENERATED = {"events", "reasons", "rights", "logs", "fabric", "commands", "settings", "operations"}
+GENERATED = {"events", "reasons", "rights", "logs", "fabric", "commands", "settings", "operations", "scripted"}
 """Pages of the reference that are made of code by tests."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 WRITTEN = [path for path in PAGES if path.parent.name != "reference" or path.stem not in GENERATED]

@@ -18,7 +18,7 @@ from tests.console.conftest import actor, browser, owner
 __all__ = ["actor", "browser", "owner"]
 TEXT = (ROOT / "README.md").read_text()
 FIVE_MINUTES = TEXT.partition("## Five minutes")[2].partition("## A real model")[0]
-PAGES = {"New run": "/", "Start the run": "/runs/start", "Fabrics": "/", "Reviews": "/"}
+PAGES = {"Start": "/", "Start the run": "/runs/start", "Fabrics": "/", "Reviews": "/"}
 """Where each label of the README stands."""
 
 
@@ -30,7 +30,7 @@ def test_each_label_stands_on_its_page(browser: Client, actor: Actor) -> None:
     for label in labels:
         assert label in browser.get(PAGES[label]).content.decode(), label
     start = browser.get("/runs/start").content.decode()
-    assert "Research desk" in start
+    assert "First look" in start
 
 
 def test_what_it_needs_and_where_it_runs() -> None:

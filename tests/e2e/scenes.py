@@ -229,10 +229,10 @@ def attached(page: Page) -> None:
 
 def unreachable(page: Page) -> None:
     page.locator("#text").fill("Worth keeping")
-    page.context.set_offline(True)
+    page.route("**/runs/start", lambda route: route.abort())
     send(page)
     page.locator("#notice .banner").wait_for()
-    page.context.set_offline(False)
+    page.unroute("**/runs/start")
 
 
 def first_event(page: Page) -> None:

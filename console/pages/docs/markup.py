@@ -36,6 +36,7 @@ def _markup(name: str, under: str) -> SafeString:
         tokens = tokens[3:]
     html = _reader.renderer.render(tokens, _reader.options, {})
     scroll = '<div class="scroll" tabindex="0" role="region" aria-label="Table, scrolls sideways"><table class="table">'
+    html = html.replace("<pre>", '<pre tabindex="0" role="group" aria-label="Code">')
     return SafeString(html.replace("<table>", scroll).replace("</table>", "</table></div>"))
 
 

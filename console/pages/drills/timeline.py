@@ -39,7 +39,7 @@ LOOKS: Mapping[str, tuple[str, str]] = {
     "tool": ("g-tool", "tool calls"),
     "child": ("g-child", "child runs"),
     "failed": ("g-fail", "failed"),
-    "let_go": ("g-void", "let go"),
+    "let_go": ("g-void", "abandoned"),
     "backoff": ("g-retry", "back-off"),
     "breaker": ("gh-wait", "waits for a breaker"),
     "human": ("g-human", "waits for a person"),

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +17,8 @@ from django.views.decorators.http import require_safe
 
 from console.pages.overview.words import (
     ALWAYS,
+    DEFAULT_RANGE,
+    RANGES,
     TILES,
     BoardFacts,
     headline,
@@ -51,17 +54,18 @@ class OverviewCard:
     """A card of the page, which answers one question."""
 
     title: str
-    ask: Callable[[Actor, int], Any]
+    ask: Callable[[Actor, int, int], Any]
+    """Reads the answer for an actor, at an instant, over a range until then."""
 
 
 CARDS: Mapping[str, OverviewCard] = {
-    "steps": OverviewCard("First steps", lambda actor, now: first_steps(actor)),
+    "steps": OverviewCard("First steps", lambda actor, _now, _span: first_steps(actor)),
     "states": OverviewCard("Runs by state", states),
-    "attention": OverviewCard("Needs attention", attention),
+    "attention": OverviewCard("Needs attention", lambda actor, now, _span: attention(actor, now)),
     "spend": OverviewCard("Spend", spend),
-    "reviews": OverviewCard("Reviews", review_queue),
-    "workers": OverviewCard("Workers", workers),
-    "drills": OverviewCard("Drills", lambda actor, now: drills_standing(actor)),
+    "reviews": OverviewCard("Reviews", lambda actor, now, _span: review_queue(actor, now)),
+    "workers": OverviewCard("Workers", lambda actor, now, _span: workers(actor, now)),
+    "drills": OverviewCard("Drills", lambda actor, _now, _span: drills_standing(actor)),
 }
 """The cards by the name of their template."""
 
@@ -81,12 +85,12 @@ class CardAnswer:
         return f"overview/cards/{self.name}.html"
 
 
-def card_answer(name: str, actor: Actor, now: int) -> CardAnswer:
+def card_answer(name: str, actor: Actor, now: int, last: str = DEFAULT_RANGE) -> CardAnswer:
     """Return one card's answer. An error inside a card stays inside it."""
     card = CARDS[name]
     try:
         with time_limit(ANSWERED_S):
-            return CardAnswer(name, card.title, card.ask(actor, now))
+            return CardAnswer(name, card.title, card.ask(actor, now, RANGES[last].us))
     except TookTooLong:
         return CardAnswer(name, card.title, problem=f"The database did not answer within {ANSWERED_S:g} s.")
     except Exception:
@@ -95,9 +99,9 @@ def card_answer(name: str, actor: Actor, now: int) -> CardAnswer:
         return CardAnswer(name, card.title, problem="This card could not load; see the server's log.")
 
 
-def build_board(actor: Actor, now: int) -> tuple[BoardFacts, str]:
+def build_board(actor: Actor, now: int, last: str = DEFAULT_RANGE) -> tuple[BoardFacts, str]:
     """Return the facts for a headline, and all cards as HTML. Every viewer of the workspace sees this rendering."""
-    answers = {name: card_answer(name, actor, now) for name in CARDS}
+    answers = {name: card_answer(name, actor, now, last) for name in CARDS}
     facts = BoardFacts(
         attention=answers["attention"].found,
         states=answers["states"].found,
@@ -105,7 +109,7 @@ def build_board(actor: Actor, now: int) -> tuple[BoardFacts, str]:
         deviated=_count_deviated(answers["drills"].found),
         stopped=find_drill_stop(actor) is not None,
     )
-    return facts, render_to_string("overview/board.html", {"answers": answers, **_board_context(answers)})
+    return facts, render_to_string("overview/board.html", {"answers": answers, **_board_context(answers, last)})
 
 
 def _find_waiting(actor: Actor, now: int) -> WaitingForPerson | None:
@@ -119,14 +123,15 @@ def _find_waiting(actor: Actor, now: int) -> WaitingForPerson | None:
         return None
 
 
-def _render(board: tuple[BoardFacts, str], yours: WaitingForPerson | None) -> str:
+def _render(board: tuple[BoardFacts, str], yours: WaitingForPerson | None, last: str) -> str:
     """Return the page's part that changes: one person's headline, and the shared cards."""
     facts, cards = board
-    head = render_to_string("overview/head.html", {"headline": headline(facts, yours), "yours": yours})
+    shown = {"headline": headline(facts, yours), "yours": yours, "ranges": RANGES, "last": last}
+    head = render_to_string("overview/head.html", shown)
     return head + cards
 
 
-def _board_context(answers: Mapping[str, CardAnswer]) -> dict[str, Any]:
+def _board_context(answers: Mapping[str, CardAnswer], last: str = DEFAULT_RANGE) -> dict[str, Any]:
     """Return the context of the templates besides the answers."""
     known, counted = answers["attention"].found if "attention" in answers else None, None
     if "states" in answers:
@@ -138,8 +143,12 @@ def _board_context(answers: Mapping[str, CardAnswer]) -> dict[str, Any]:
             for group in (known.groups if known else ())
         ],
         "tiles": [
-            (tile, *TILES[tile.tile], tile_address(tile.tile)) for tile in tiles if tile.count or tile.tile in ALWAYS
+            (tile, *TILES[tile.tile], tile_address(tile.tile, last))
+            for tile in tiles
+            if tile.count or tile.tile in ALWAYS
         ],
+        "last": last,
+        "lasted": RANGES[last].words,
         "days": DECIDED_DAYS,
         "acknowledged": known.acknowledged if known else 0,
         **_stands(answers["drills"].found if "drills" in answers else None),
@@ -158,13 +167,21 @@ def _stands(found: WorkspaceStanding | None) -> dict[str, Any]:
     }
 
 
+def _find_range(request: HttpRequest) -> str:
+    """Return the range that the address names. Raises Refused invalid for an unknown one."""
+    last = request.GET.get("last", DEFAULT_RANGE)
+    if last not in RANGES:
+        raise Refused(f"there is no range {last[:40]!r}; there are: {', '.join(RANGES)}", code="invalid", field="last")
+    return last
+
+
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the page."""
-    now = time.time_ns() // 1_000
+    now, last = time.time_ns() // 1_000, _find_range(request)
     actor = find_actor(request.user)
-    html = _render(_boards.fresh(actor, now), _waiting.fresh(actor, now))
-    return render(request, "overview/page.html", {"board": html, "now_ms": now // 1_000})
+    html = _render(_boards[last].fresh(actor, now), _waiting.fresh(actor, now), last)
+    return render(request, "overview/page.html", {"board": html, "now_ms": now // 1_000, "last": last})
 
 
 @require_safe
@@ -172,9 +189,9 @@ def live(request: HttpRequest) -> HttpResponse:
     """Return the changing part of the page to the page's script; without a script, redirect to the page."""
     if not request.headers.get("HX-Request"):
         return redirect("overview")
-    now = time.time_ns() // 1_000
+    now, last = time.time_ns() // 1_000, _find_range(request)
     actor = find_actor(request.user)
-    return fresh_part(request, _render(_boards.recent(actor, now), _waiting.recent(actor, now)), now)
+    return fresh_part(request, _render(_boards[last].recent(actor, now), _waiting.recent(actor, now), last), now)
 
 
 @require_safe
@@ -186,8 +203,9 @@ def card(request: HttpRequest, card: str) -> HttpResponse:
         raise Refused(f"the overview has no card {card[:40]!r}; it has: {known}", code="not_found", field="card")
     if not request.headers.get("HX-Request"):
         return redirect("overview")
-    found = card_answer(card, actor, time.time_ns() // 1_000)
-    return render(request, "overview/cards/frame.html", {"answer": found, **_board_context({card: found})})
+    last = _find_range(request)
+    found = card_answer(card, actor, time.time_ns() // 1_000, last)
+    return render(request, "overview/cards/frame.html", {"answer": found, **_board_context({card: found}, last)})
 
 
 class _Shared(Generic[T]):
@@ -213,5 +231,10 @@ class _Shared(Generic[T]):
             return self.fresh(actor, now)
 
 
-_boards = _Shared(build_board, lambda actor: (actor.workspace_id, actor.fabrics, actor.held or actor.roles))
+_boards = {
+    last: _Shared(
+        partial(build_board, last=last), lambda actor: (actor.workspace_id, actor.fabrics, actor.held or actor.roles)
+    )
+    for last in RANGES
+}
 _waiting = _Shared(_find_waiting, lambda actor: (actor.workspace_id, actor.name))

@@ -18,7 +18,7 @@ from fabric.core.values.flow import TERMINAL, RunState
 from fabric.core.values.words import instant
 from fabric.program.name import program
 from fabric.selectors.overview.attention import Attention, AttentionGroup, AttentionItem, AttentionKind
-from fabric.selectors.overview.tiles import COUNTED, TILE_OF, States, Tile
+from fabric.selectors.overview.tiles import COUNTED, DAY, HOUR, TILE_OF, States, Tile
 from fabric.selectors.overview.waiting import WaitingForPerson
 
 NAMED = 3
@@ -107,10 +107,26 @@ TILE_QUERIES: Mapping[Tile, str] = {
 """Query of a tile's runs in the list of runs, where it is not the state of that name."""
 
 
-def tile_address(tile: Tile) -> str:
-    """Return the address of the runs that a tile counts: live ones now, ended ones within the last hour."""
+class Range(NamedTuple):
+    """A span until now in which ended runs and spending are counted."""
+
+    us: int
+    words: str
+
+
+RANGES: Mapping[str, Range] = {
+    "1h": Range(HOUR, "hour"),
+    "24h": Range(DAY, "24 hours"),
+    "7d": Range(7 * DAY, "7 days"),
+}
+"""Ranges of the page by their word in its address and in queries. The first is the default."""
+DEFAULT_RANGE = next(iter(RANGES))
+
+
+def tile_address(tile: Tile, last: str = DEFAULT_RANGE) -> str:
+    """Return the address of the runs that a tile counts: live ones now, ended ones within the range."""
     live = {TILE_OF[state] for state in RunState if state not in TERMINAL}
-    asked = TILE_QUERIES.get(tile, f"state:{tile}") + ("" if tile in live else " ended:-1h")
+    asked = TILE_QUERIES.get(tile, f"state:{tile}") + ("" if tile in live else f" ended:-{last}")
     return f"{reverse('runs')}?{urlencode({'q': asked})}"
 
 
@@ -236,7 +252,8 @@ def _counts(states: States | None) -> str:
     parts = [f"{'1 run is' if going == 1 else f'{going:,} runs are' if going else 'No run is'} in progress"]
     parts += [one if count == 1 else f"{count:,} {many}" for count, one, many in resting if count]
     ended = f"{states.ended_count:,}" if states.ended_count else "none"
-    return f"{', '.join(parts)} and {ended} ended in the last hour."
+    last = next(one.words for one in RANGES.values() if one.us == states.span)
+    return f"{', '.join(parts)} and {ended} ended in the last {last}."
 
 
 def _describe_missing(failed: Sequence[str]) -> str:

@@ -88,7 +88,7 @@ class Meter:
         margin = self.margin
         where = f"{margin.where}: " if margin.where else ""
         if margin.fired is not None:
-            stands = "" if self.amounts else f"; it stands at {self.main_value} {self.limit_words}"
+            stands = "" if self.amounts else f"; it is now {self.main_value} {self.limit_words}"
             return f"{where}{margin.fired.trip_words}{stands}"
         return "; ".join(part for part in (self.amounts, f"{where}{self._trip_number}{margin.at_limit}") if part)
 
@@ -500,7 +500,7 @@ class RunPage:
     def verdict(self) -> str:
         """The end of the run as the beginning of a sentence. The reason follows it."""
         return {
-            RunState.COMPLETED: "The run has finished.",
+            RunState.COMPLETED: "The run completed.",
             RunState.STOPPED: "The run was stopped early.",
             RunState.FAILED: "The run could not finish.",
             RunState.ABORTED: "The run was aborted.",

@@ -22,6 +22,7 @@ from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
 from console.site.sentences import sentence
 from console.templatetags.figures import span, thousands, usd
+from fabric.adapters.documents.attachments import read_all
 from fabric.composition import engine as wiring
 from fabric.core.events.inputs import INBOX, RunRequested
 from fabric.core.people.actor import Actor
@@ -37,6 +38,7 @@ from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, pick_first
 from fabric.selectors.runs.lookup import find_last_fabric, run_events, run_get
 from fabric.selectors.runs.stops import stops_standing
 from fabric.selectors.workspaces.policies import spec_under, standing_policy
+from fabric.services.fabrics.templates import list_example_files
 from fabric.services.installation.facts import installation
 from fabric.services.models.catalogue import HTTP
 from fabric.services.runs.start import run_start
@@ -71,7 +73,11 @@ def _start_run(actor: Actor, asked: dict[str, Any]) -> str:
         actor=actor,
         fabric=asked["fabric"],
         text=asked["text"],
-        documents=(*_find_documents(actor, asked["documents_of"]), *asked["documents"]),
+        documents=(
+            *_find_documents(actor, asked["documents_of"]),
+            *read_all(list_example_files(asked["example_of"]))[0],
+            *asked["documents"],
+        ),
         tier=asked["tier"] or None,
         priority=asked["priority"] or None,
         session_key=asked["session_key"],
@@ -122,7 +128,7 @@ def _build_form(request: HttpRequest, actor: Actor, fabrics: list[FabricView], u
     picked = named.get(asked_for) or named.get(used) or pick_first(fabrics)
     initial = {"fabric": picked.name if picked else "", "start_key": new_start_key(), "tier": ""}
     if picked and request.GET.get("example"):
-        initial["text"] = picked.example
+        initial |= {"text": picked.example, "example_of": picked.name}
     return StartForm(fabrics, initial=initial)
 
 
@@ -171,6 +177,7 @@ def _page(request: HttpRequest, form: StartForm, status: int = 200, notice: str 
         "carried": carried,
         "carried_of": carried_of,
         "carries": bool(form["documents_of"].value()),
+        **_offer_example(form),
         "like": form.initial.get("like", ""),
         "notice": notice,
         "stops": stops_standing(actor),
@@ -195,6 +202,12 @@ def _earlier(request: HttpRequest, form: StartForm) -> tuple[str, tuple[str, ...
         return run_id, run_get(find_actor(request.user), run_id).documents
     except Refused:
         return "", ()
+
+
+def _offer_example(form: StartForm) -> dict[str, Any]:
+    """Return the example's documents. A form that comes back offers those that were left out, too."""
+    of = str(form["example_of"].value() or form.data.get("example_from", ""))
+    return {"example_from": of, "example_files": [name for name, _ in list_example_files(of)]}
 
 
 def _redirect_to(request: HttpRequest, address: str) -> HttpResponse:
@@ -248,6 +261,11 @@ class Offer:
     tiers: tuple[TierLine, ...]
     ceilings: tuple[tuple[str, str], ...]
     """Bounded quantity, and its bound."""
+
+    @property
+    def has_files(self) -> bool:
+        """True for a sample whose example reads documents."""
+        return bool(list_example_files(self.fabric.name))
 
 
 def needs_model(fabric: FabricView) -> bool:

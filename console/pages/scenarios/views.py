@@ -24,7 +24,7 @@ from fabric.selectors.fabrics.lookup import FabricView, fabrics_list, revision_s
 from simulator.drills.library.recommendations import recommend_scenarios
 from simulator.drills.library.selectors import ScenarioView, Shown, scenarios_list, scenarios_shown
 from simulator.drills.services.drill_stop import find_drill_stop
-from simulator.scenarios.spec.words import AROUND_A_RUN, ports
+from simulator.scenarios.spec.words import INFRASTRUCTURE, ports
 
 NONE = "none"
 """Value of the row filter for scenarios that happen around a run."""
@@ -110,7 +110,7 @@ def scenarios(request: HttpRequest) -> HttpResponse:
         "fabric": fabric,
         "offered": fabrics_list(actor),
         "tiers": list(Tier),
-        "failures": [*((str(one), FAILURES[one]) for one in FailureType), (NONE, AROUND_A_RUN)],
+        "failures": [*((str(one), FAILURES[one]) for one in FailureType), (NONE, INFRASTRUCTURE)],
         "ports": port_choices(),
         "origins": [(name, word) for name, (word, _) in ORIGINS.items()],
         "clear": f"{reverse('scenarios')}?{urlencode({'fabric': fabric.name})}" if fabric else reverse("scenarios"),
@@ -125,7 +125,7 @@ UNREADABLE = "unreadable"
 
 def group_by_failure(rows: Sequence[ScenarioRow]) -> list[ScenarioGroup]:
     """Return the scenarios by the row that they enter, in the table's order, without empty groups."""
-    names = {str(one): FAILURES[one] for one in FailureType} | {NONE: AROUND_A_RUN, UNREADABLE: "cannot be read"}
+    names = {str(one): FAILURES[one] for one in FailureType} | {NONE: INFRASTRUCTURE, UNREADABLE: "cannot be read"}
     found: dict[str, list[ScenarioRow]] = {key: [] for key in names}
     for row in rows:
         one = row.view.scenario

@@ -21,7 +21,7 @@ from simulator.drills.selectors.drill_views import DrillView, State
 from simulator.faults.fault import PORTS, Port
 from simulator.scenarios.spec.probes import Equal, OneOf, Range, Regex, Tolerance, Within
 from simulator.scenarios.spec.scenario import Scalar, Scenario, references
-from simulator.scenarios.spec.words import AROUND_A_RUN, find_field, used_by
+from simulator.scenarios.spec.words import INFRASTRUCTURE, find_field, used_by
 from simulator.texts.problems import Problem
 
 ORIGINS: Mapping[Origin, tuple[str, str]] = {
@@ -47,10 +47,10 @@ UNITS: Mapping[str, str] = {"_s": "s", "_per_s": "/s", "_usd_micros": "micro-dol
 
 
 def enters_words(scenario: Scenario | None) -> str:
-    """Return the row that it enters in words, or that it happens around a run."""
+    """Return its failure type in words, or that its faults are those of the infrastructure."""
     if scenario is None:
         return ""
-    return FAILURES[scenario.failure] if scenario.failure else AROUND_A_RUN
+    return FAILURES[scenario.failure] if scenario.failure else INFRASTRUCTURE
 
 
 def address(name: str, fabric: str = "") -> str:

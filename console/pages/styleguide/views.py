@@ -79,9 +79,10 @@ EXTRA_ICONS = (
 )
 LIVE_SAID = {
     "live": ("", "frames arrive; the age is the last one's"),
-    "paused": ("at seq 171", "a person paused it with p, or the tab is hidden"),
+    "paused": ("at event 171", "a person paused it with p, or the tab is hidden"),
     "stale": ("34 s", "nothing was heard for 20 s; the page says so itself"),
     "ended": ("", "nothing is added any more"),
+    "off": ("Reload", "the page does not follow, or its socket is not open yet"),
 }
 """Age and meaning of each look of the live badge; total over ``LIVE_LOOKS``."""
 

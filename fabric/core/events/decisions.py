@@ -226,7 +226,7 @@ class ReviewOpened:
 
     review_id: str
     item: Literal["failure", "post_stage", "pre_action", "quarantine", "compensation", "child", "follow_up"]
-    """``follow_up``: it parks nothing and the run does not wait for it; the run has ended."""
+    """``follow_up``: the run has ended and does not wait for it."""
     reason: str
     failure_type: FailureType | None
     stage: Stage

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "escalation"
 TITLE = "Escalation"
-STOPS = "answers that their critic scored too low"
+STOPS = "answers that score too low, and steps that no person lets pass in time"
 PAGE = "docs/specification/stages.md"
 CLASSES = (FailureClass.VERIFICATION,)
 SETTINGS: tuple[str, ...] = ("humans",)

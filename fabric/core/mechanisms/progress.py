@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NAME = "progress"
 TITLE = "Progress"
-STOPS = "turns that all come to the same"
+STOPS = "turns without progress"
 PAGE = "docs/specification/protections.md"
 CLASSES = (FailureClass.INTER_AGENT, FailureClass.VERIFICATION)
 SETTINGS: tuple[str, ...] = ("progress",)

@@ -35,10 +35,16 @@ the missing ones.
 """
 
 
+MISSING = " is missing"
+"""End of the sentence about a field that an answer lacks."""
+
+
 def list_problems(error: ValidationError) -> tuple[str, ...]:
-    """Pydantic's errors as ``path: sentence``, without the offending values."""
+    """Pydantic's errors as ``path: sentence`` or ``path is missing``, without the offending values."""
     return tuple(
-        f"{'.'.join(str(part) for part in item['loc']) or 'answer'}: {item['msg']}" for item in error.errors()[:20]
+        f"{'.'.join(str(part) for part in item['loc']) or 'answer'}"
+        f"{MISSING if item['type'] == 'missing' else ': ' + item['msg']}"
+        for item in error.errors()[:20]
     )
 
 

@@ -25,7 +25,7 @@ from fabric.selectors.runs.events.explanations import (
 from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import actor_inside_drills, owner_actor
 
-STATES = {"taken": "<- taken", "spent": "spent", "skipped": "passed over", "ahead": ""}
+STATES = {"taken": "<- taken", "spent": "spent", "skipped": "skipped", "ahead": ""}
 
 
 class Command(FabricCommand):

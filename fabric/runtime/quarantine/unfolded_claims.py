@@ -83,7 +83,7 @@ def _snapshot(claimed: ClaimedRun) -> Run:
 def _review(asked: dict[str, None], fact: ev.Fact) -> None:
     if isinstance(fact, ev.ReviewOpened):
         if fact.item == "follow_up":
-            return  # It parks nothing, and stays when its run has ended.
+            return  # It suspends no run, and stays when its run has ended.
         asked[fact.review_id] = None
     elif isinstance(fact, ev.ReviewDecided | ev.ReviewWithdrawn):
         asked.pop(fact.review_id, None)

@@ -27,7 +27,7 @@ from fabric.runtime.spending.usual_rates import KIND, RUNS_NEEDED, learned_runs,
 from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
 
-FIRST_FABRIC = "research-desk"
+FIRST_FABRIC = "first-look"
 """Sample with which a newcomer starts: README.md and the first steps name it."""
 
 

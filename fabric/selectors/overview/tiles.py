@@ -83,7 +83,7 @@ SPARK_BINS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileCount:
-    """Runs of one tile: live ones now, ended ones within the last hour."""
+    """Runs of one tile: live ones now, ended ones within a span until now."""
 
     tile: Tile
     count: int
@@ -92,7 +92,7 @@ class TileCount:
     oldest_at: int | None = None
     """Time of the oldest live run's request; None for ended ones."""
     spark: tuple[int, ...] = ()
-    """Number of ended runs in each five minutes of the hour, the oldest first."""
+    """Number of ended runs in each twelfth of the span, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class States:
     tiles: Mapping[Tile, TileCount]
     cut: bool
     """True: only the newest ``NEWEST_RUNS`` ended runs were counted."""
+    span: int = HOUR
+    """Length of the time until now in which ended runs are counted."""
 
     @property
     def live(self) -> int:
@@ -110,7 +112,7 @@ class States:
 
     @property
     def ended_count(self) -> int:
-        """Return the number of runs that ended within the hour."""
+        """Return the number of runs that ended within the span."""
         return sum(tile.count for tile in self.tiles.values()) - self.live
 
 
@@ -118,20 +120,20 @@ LIVE_ONCE = tuple({TILE_OF[state]: state for state in LIVE_STATES}.values())
 """One live state for each tile that counts live runs."""
 
 
-def states(actor: Actor, now: int) -> States:
-    """Return the number of runs in each state: live ones now, ended ones within the last hour."""
+def states(actor: Actor, now: int, span: int = HOUR) -> States:
+    """Return the number of runs in each state: live ones now, ended ones within the span until now."""
     tiles = {tile: _live_tile(actor, tile) for tile in Tile if tile in {TILE_OF[state] for state in LIVE_STATES}}
     rows, cut = newest(actor)
     bins: dict[Tile, list[int]] = {tile: [0] * SPARK_BINS for tile in Tile if tile not in tiles}
-    ended = rows.filter(ended_at__gt=now - HOUR).annotate(age=now - F("ended_at"))
+    ended = rows.filter(ended_at__gt=now - span).annotate(age=now - F("ended_at"))
     for state, recovered, age in ended.values_list("state", "recovered", "age"):
         tile = TILE_OF[RunState(state)]
         if tile is Tile.COMPLETED and recovered:
             tile = Tile.RECOVERED
         if tile in bins:
-            bins[tile][SPARK_BINS - 1 - min(SPARK_BINS - 1, max(0, age) * SPARK_BINS // HOUR)] += 1
+            bins[tile][SPARK_BINS - 1 - min(SPARK_BINS - 1, max(0, age) * SPARK_BINS // span)] += 1
     tiles |= {tile: TileCount(tile=tile, count=sum(bars), spark=tuple(bars)) for tile, bars in bins.items()}
-    return States(tiles, cut)
+    return States(tiles, cut, span)
 
 
 def _live_tile(actor: Actor, tile: Tile) -> TileCount:
@@ -146,7 +148,7 @@ def _live_tile(actor: Actor, tile: Tile) -> TileCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricSpend:
-    """Cost so far of one fabric's runs that were requested within the last hour."""
+    """Cost so far of one fabric's runs that were requested within a span until now."""
 
     fabric_name: str
     revision_number: int
@@ -186,11 +188,11 @@ class Spend:
         return sum(fabric.usd_micros for fabric in self.fabrics)
 
 
-def spend(actor: Actor, now: int) -> Spend:
-    """Sum the cost of each fabric's runs of the last hour, with the ceiling of a run."""
+def spend(actor: Actor, now: int, span: int = HOUR) -> Spend:
+    """Sum the cost of each fabric's runs that were requested within the span, with the ceiling of a run."""
     rows, cut = newest(actor)
     grouped = (
-        rows.filter(created_at__gt=now - HOUR)
+        rows.filter(created_at__gt=now - span)
         .order_by()
         .values("fabric__name", "revision_id", "revision__number")
         .annotate(
@@ -311,6 +313,8 @@ class FirstSteps:
     sample: str
     """Name of a published fabric whose agents are scripted; empty: there is none."""
     sample_title: str
+    guided: bool
+    """The sample is the one for newcomers, whose example reads documents and meets a protection."""
     run_id: str
     """The first run; empty: there is none."""
     run_ended: bool
@@ -327,6 +331,7 @@ def first_steps(actor: Actor) -> FirstSteps | None:
     return FirstSteps(
         sample=sample.name if sample else "",
         sample_title=sample.title if sample else "",
+        guided=sample is not None and sample.name == FIRST_FABRIC,
         run_id=runs[0]["id"] if runs else "",
         run_ended=bool(runs) and RunState(runs[0]["state"]) in TERMINAL,
     )

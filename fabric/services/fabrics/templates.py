@@ -128,6 +128,14 @@ def _commented_out(text: str) -> str:
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
 
+@cache
+def list_example_files(name: str) -> tuple[tuple[str, bytes], ...]:
+    """Return the documents of a sample's example, name and content each, by name. Other fabrics have none."""
+    if name not in {path.stem for path in SAMPLES.glob("*.yaml")}:
+        return ()
+    return tuple((path.name, path.read_bytes()) for path in sorted((SAMPLES / name).glob("*")))
+
+
 @dataclass(frozen=True, slots=True)
 class SamplesPublished:
     """Names of the new samples, and of those that were left out, each with the reason."""

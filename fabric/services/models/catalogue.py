@@ -258,6 +258,8 @@ def _model(
     known = find_listed(spec, installed.operator)
     declared = spec.model_dump(mode="json", exclude=_NOT_ASKED) | {"model": model, "base_url": url}
     declared["workspace"] = workspace_id
+    if spec.provider not in HTTP:
+        del declared["options"]  # They script single agents: the model is the same.
     context = spec.context_tokens or (known.context_tokens if known else None)
     return DeclaredModel(
         id=fingerprint(declared),

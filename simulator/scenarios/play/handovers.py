@@ -54,7 +54,7 @@ def promise_handovers(spec: FabricSpec, disturbances: Sequence[Disturbance]) -> 
     given = disturbances[0].parameters
     assert isinstance(given, Handing)
     if Calls(**given.model_dump(include=set(Calls.model_fields))) != Calls():
-        return None  # An agent that is struck now and then answers in between.
+        return None  # An agent that is hit now and then answers in between.
     return _walk_circle(spec, given)
 
 

@@ -18,7 +18,7 @@ from simulator.scenarios.baseline.work import first_run, observe_chain, run_afte
 from simulator.scenarios.stories.evidence import exactly
 from simulator.world.world import World
 
-TITLE = "The run completes, decides nothing about failures, and no promise of the engine is broken"
+TITLE = "The run completes, decides nothing about failures, and no invariant of the engine fails"
 BREAKER = "a circuit breaker is meant to outlast the failure"
 SHARE = 0.05
 """Share by which the run after may cost more, or take longer, than the one before."""

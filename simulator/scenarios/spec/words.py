@@ -54,7 +54,7 @@ CHANCES: Mapping[Port, str] = {
     "person": "review",
 }
 """Unit that is counted at each port. Total, by test."""
-AROUND_A_RUN = "around a run"
+INFRASTRUCTURE = "infrastructure"
 """Name of the row for scenarios that promise no decision."""
 
 MEANS: Mapping[str, Callable[[Any], str]] = {

@@ -135,7 +135,7 @@ def _bars(story: RunStory, events: Mapping[int, Event], start: int) -> Iterator[
         for bar in lane.bars:
             end = story.at if bar.end is None else bar.end
             kind = {"failed": "failed", "let_go": "let_go"}.get(bar.became, bar.call)
-            became = {"open": "still out", "done": "answered", "failed": "failed", "let_go": "let go"}[bar.became]
+            became = {"open": "still out", "done": "answered", "failed": "failed", "let_go": "abandoned"}[bar.became]
             cost = f", {dollars(bar.cost_usd_micros)}" if bar.cost_usd_micros else ""
             yield _segment(kind, _s(bar.start - start), _s(end - start), events[bar.seq], became + cost)
 

@@ -48,6 +48,8 @@ FORMS = {
             "documents",
             "documents-clear",
             "documents_of",
+            "example_of",
+            "example_from",
             "documents_from",
         ),
         {"fabric": "doubtful", "text": "Why?", "start_key": "page-0001"},

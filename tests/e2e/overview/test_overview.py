@@ -42,7 +42,7 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     steps.get_by_role("link", name="Start", exact=True).click()
     page.wait_for_url("**/start?fabric=*")
     assert page.get_by_label("Your request").input_value()
-    page.locator("#fabric-research-desk").check()  # The first by name is one that asks a person.
+    assert page.get_by_text("Read the example’s documents").locator("b").all_inner_texts() == ["minutes.md", "offer.md"]
     # A second tab looks on: what happens is seen there without a reload.
     watching = visitor.context.new_page()
     watching.goto("/")
@@ -55,6 +55,10 @@ def test_the_three_steps_lead_to_a_run_that_one_sees_happen(visit):
     assert watching.evaluate("document.body.dataset.same") == "yes"
     watching.locator("#step-3").click()
     watching.wait_for_url(page.url)
+    shown = watching.locator("#panel-head").inner_text()
+    assert "minutes.md" in shown
+    assert re.search(r"\$0\.01\d+ spent", watching.locator("main").inner_text())
+    watching.get_by_text("loop detector").first.wait_for()
     assert visitor.complaints == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from console.pages.shell.keys import KEYS
 from console.templatetags.figures import span
@@ -185,6 +186,39 @@ def test_search_by_slash_and_enter(visit, waiting):
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{waiting}")
     assert visitor.complaints == []
+
+
+def test_what_cannot_be_sent_is_disabled_while_this_machine_is_offline(visit, waiting):
+    visitor = visit(NOWHERE)
+    page = visitor.page
+    page.goto("/runs/start")
+    page.get_by_label("Your request").fill("Worth keeping")
+    button = page.get_by_role("button", name="Start the run")
+    visitor.context.set_offline(True)
+    expect(button).to_be_disabled()
+    assert button.get_attribute("title") == "Offline: nothing can be sent"
+    page.locator("#text").press("Control+Enter")
+    assert page.url.endswith("/runs/start")
+    assert page.locator("#text").input_value() == "Worth keeping"
+    visitor.context.set_offline(False)
+    expect(button).to_be_enabled()
+    page.goto(waiting)
+    cancel = page.get_by_role("link", name="Cancel…")
+    visitor.context.set_offline(True)
+    expect(cancel).to_be_disabled()
+    cancel.click(force=True)
+    assert page.url.endswith(waiting)
+    visitor.context.set_offline(False)
+    expect(cancel).to_be_enabled()
+
+
+def test_a_server_on_this_machine_needs_no_network(visit):
+    page = visit(NOWHERE).page
+    page.goto("/runs/start")
+    page.evaluate("Object.defineProperty(navigator, 'onLine', { value: false }); dispatchEvent(new Event('offline'))")
+    with page.expect_response("**/livez"):
+        page.evaluate("dispatchEvent(new Event('offline'))")
+    assert page.get_by_role("button", name="Start the run").is_enabled()
 
 
 def test_pausing_what_is_live(visit, waiting):

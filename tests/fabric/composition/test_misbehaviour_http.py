@@ -247,7 +247,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         Row(lambda n: UNKNOWN, unusable("there is no tool 'delete_all'; offered are: look")),
         Row(after(1, lambda n: UNKNOWN), answered(2, 0)),
     ),
-    "off-schema output": (Row(lambda n: OFF, unusable("text: Field required")), Row(after(1, lambda n: OFF), answered(2, 0))),
+    "off-schema output": (Row(lambda n: OFF, unusable("text is missing")), Row(after(1, lambda n: OFF), answered(2, 0))),
     "sub-agents spawning": (
         Row(lambda n: answer(json.dumps({"goal": "Answer.", "briefs": BRIEFS, "exit_criteria": ["Done."]})), spawning, fabric=PLANNED),
     ),

@@ -14,6 +14,7 @@ from fabric.selectors.memories.lookup import memory_history
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.runs.lookup import run_events, run_outcome
 from fabric.services.fabrics.revisions import fabric_publish
+from fabric.services.fabrics.templates import list_example_files
 from fabric.services.fabrics.yaml.document import fabric_read
 from fabric.services.reviews.decisions import decide_review
 from simulator.booking import BookingDesk, Faults, Ledger, entries
@@ -84,6 +85,22 @@ def test_the_research_desk_answers_from_the_documents(actor):
     assert "90 euros" in outcome["text"]
     agents = {event.fact["agent"] for event in run_events(actor, run.id) if event.kind == "call_issued"}
     assert agents == {"planner", "reader", "searcher", "checker", "editor", "critic", "writer"}
+
+
+def test_the_first_look_costs_something_and_meets_the_loop_detector(actor):
+    fabric_publish(actor=actor, source=sample("first-look").replace("delay_s: 2.4", "delay_s: 0"))
+    files = tuple(Document(name, data.decode()) for name, data in list_example_files("first-look"))
+    run = ran(actor, "first-look", fabric_read(sample("first-look")).spec.example, files)
+    assert run.state == RunState.COMPLETED
+    assert 10_000 < run.cost_usd_micros < 30_000
+    decided = [
+        event.fact["cause"]["mechanism"] for event in run_events(actor, run.id) if event.kind == "reaction_decided"
+    ]
+    assert decided == ["loop_detector"]
+    outcome = run_outcome(actor, run.id)
+    assert outcome is not None
+    assert "31 March" in outcome["text"]
+    assert "15 March" in outcome["text"]
 
 
 TERMS = Document("terms.md", "The contract costs 90 euros a month. Either side may end it within 30 days of notice.")

@@ -48,7 +48,7 @@ def due_line(item: ReviewView, known: ReviewEvidence, now: int, expiry: str, onw
     def tick(at: int, says: str, *, end: bool = False) -> Tick:
         return Tick(at, _x(item, at), says, at <= until, end)
 
-    ticks = [tick(known.remind_at, "reminder"), tick(known.onward_at, f"passed on to {onward_to}")]
+    ticks = [tick(known.remind_at, "reminder"), tick(known.onward_at, f"escalated to {onward_to}")]
     if item.open:
         ticks.append(tick(item.due_at, expiry, end=True))
     else:

@@ -28,7 +28,7 @@ class Urgency(NamedTuple):
 
 URGENCIES: Mapping[str, Urgency] = {
     "overdue": Urgency("Overdue", "danger", 0),
-    "onward": Urgency("Passed on", "danger", -(2**62)),
+    "onward": Urgency("Escalated", "danger", -(2**62)),
     "due-soon": Urgency("Due soon", "warn", HOUR),
     "today": Urgency("Due within a day", "", DAY),
     "later": Urgency("Later", "", 2**62),

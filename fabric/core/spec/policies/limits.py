@@ -336,7 +336,7 @@ class Retry(SpecGroup):
         10,
         "Retry budget",
         Unit.RETRY_TOKENS,
-        "A run starts with this many retry tokens, and each retry takes one.",
+        "A run starts with this many retries, and each retry takes one.",
         stops="each stage may retry once more",
         source=_RETRY,
     )

@@ -35,7 +35,7 @@ def typed_outputs(spec: FabricSpec, where: InstallationFacts) -> Iterator[Fabric
             [role for role in ANSWERS if _role_in_words(spec, role) == agent.name],
         )
         if agent.answers == "text":
-            said = "answers in plain words, which have no data"
+            said = "answers in text, which have no data"
             yield FabricProblem(path, f"agent {agent.name!r} {said}; let it answer in json, or leave the schema out")
         elif roles or agent.name in judging:
             said = ANSWERS[roles[0]] if roles else "judges for a gate, and its answer is a verdict"
@@ -48,7 +48,7 @@ def planned_calls(spec: FabricSpec, where: InstallationFacts) -> Iterator[Fabric
         path = f"agents.{n}.calls"
         if agent.calls and agent.answers == "text":
             yield FabricProblem(
-                path, f"agent {agent.name!r} answers in plain words, and a plan is JSON; let it answer in json"
+                path, f"agent {agent.name!r} answers in text, and a plan is JSON; let it answer in json"
             )
         elif agent.calls and not agent.tools:
             yield FabricProblem(

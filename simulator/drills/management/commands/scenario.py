@@ -27,7 +27,7 @@ from simulator.faults import catalogue
 from simulator.scenarios.play.player import play
 from simulator.scenarios.spec.chaostoolkit import build_experiment
 from simulator.scenarios.spec.scenario import Scalar, Scenario, list_written, parse_overrides
-from simulator.scenarios.spec.words import AROUND_A_RUN, describe_reach, disturbances_words
+from simulator.scenarios.spec.words import INFRASTRUCTURE, describe_reach, disturbances_words
 from simulator.texts.toml import BYTES_MAX
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class Command(FabricCommand):
         seen = _find_scenario(options["name"])
         one = seen.readable()
         self.stdout.write(f"{one.title} ({seen.name}, {seen.origin})\n{one.description}\n")
-        self.stdout.write(f"Enters: {one.failure or AROUND_A_RUN}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}.")
+        self.stdout.write(
+            f"Failure type: {one.failure or INFRASTRUCTURE}. Tiers: {', '.join(one.tiers)}. Seed: {one.seed}."
+        )
         self.stdout.write("Disturbed:")
         for words in disturbances_words(one):
             self.stdout.write(f"  {words}")
@@ -108,7 +110,7 @@ class Command(FabricCommand):
         one, left_out = _file(options["file"])
         self.tell(*left_out)
         what = f"{len(one.disturbance)} disturbance{'s' if len(one.disturbance) != 1 else ''}"
-        self.stdout.write(f"{options['file'].name}: {one.name}, {what}, enters {one.failure or AROUND_A_RUN}")
+        self.stdout.write(f"{options['file'].name}: {one.name}, {what}, failure type {one.failure or INFRASTRUCTURE}")
         return OK
 
     def do_run(self, options: dict[str, Any]) -> int:
@@ -234,7 +236,7 @@ def _add_run_arguments(parser: CommandParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="a parameter of it; repeatable")
     parser.add_argument("--seed", metavar="N", help="of the runs (the scenario's): a seed does always the same")
     parser.add_argument(
-        "--dry", action="store_true", help="say what would be struck; only the undisturbed run is driven"
+        "--dry", action="store_true", help="say which calls would be affected; only the undisturbed run is driven"
     )
     parser.add_argument(
         "--live", action="store_true", help="with --here: on real workers, broker, database and clock, in real time"
@@ -298,7 +300,7 @@ def _build_row(one: ScenarioView) -> dict[str, Any]:
         "name": one.name,
         "title": one.title,
         "origin": one.origin,
-        "enters": str(known.failure or AROUND_A_RUN) if known else "",
+        "enters": str(known.failure or INFRASTRUCTURE) if known else "",
         "faults": [each.fault for each in known.disturbance] if known else [],
         "tiers": list(known.tiers) if known else [],
         "seed": known.seed if known else None,

@@ -121,3 +121,9 @@ def test_every_row_of_help_belongs_to_a_route():
 def test_pages_link_to_their_help(browser):
     for address, route in (("/", "overview"), ("/runs", "runs"), ("/people/members", "members")):
         assert f'href="{help_address(route)}" aria-label="Help with this page"' in browser.get(address).content.decode()
+
+
+def test_code_that_scrolls_sideways_can_have_the_focus(browser):
+    page = browser.get("/docs/reference/scripted").content.decode()
+    assert '<pre tabindex="0" role="group" aria-label="Code">' in page
+    assert "<pre>" not in page

@@ -19,7 +19,8 @@ SHIFT = time.time_ns() // 1_000 - NOW
 
 @pytest.fixture(autouse=True)
 def _nothing_shared():
-    overview._boards._made.clear()
+    for shared in overview._boards.values():
+        shared._made.clear()
     overview._waiting._made.clear()
 
 

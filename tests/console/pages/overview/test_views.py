@@ -49,7 +49,8 @@ SCRIPT = {"HX-Request": "true"}
 @pytest.fixture(autouse=True)
 def _nothing_shared():
     """One rendering a second is shared; a test begins without one."""
-    overview._boards._made.clear()
+    for shared in overview._boards.values():
+        shared._made.clear()
     overview._waiting._made.clear()
 
 
@@ -214,7 +215,7 @@ def test_the_steps_are_marked_as_they_are_done(browser, actor, small, worker):
 
 
 def test_without_a_sample_the_first_step_says_what_to_do(browser, worker):
-    assert "manage.py fabric publish fabric/samples/research-desk.yaml" in text(browser.get("/"))
+    assert "manage.py fabric publish fabric/samples/first-look.yaml" in text(browser.get("/"))
 
 
 def test_the_lede_counts_each_live_run_once():
@@ -240,6 +241,28 @@ def test_a_run_is_counted_and_what_it_cost_too(browser, actor, small, worker):
     assert "No run is in progress and 1 ended in the last hour." in page
     assert 'href="/fabrics/small"' in page
     assert f"{usd(run.cost_usd_micros)} in the last hour" in page
+
+
+def test_a_longer_range_counts_more_and_its_tiles_lead_there(browser, actor, small, worker):
+    run, hour = ran(actor, small), 3_600_000_000
+    Run.objects.filter(id=run.id).update(created_at=run.created_at - 20 * hour, ended_at=run.ended_at - 20 * hour)
+    assert "none ended in the last hour." in text(browser.get("/"))
+    page = text(browser.get("/?last=24h"))
+    assert "1 ended in the last 24 hours." in page
+    assert f"{usd(run.cost_usd_micros)} in the last 24 hours" in page
+    assert f'href="{html.escape(tile_address(Tile.COMPLETED, "24h"))}"' in browser.get("/?last=24h").content.decode()
+    assert "ended%3A-24h" in tile_address(Tile.COMPLETED, "24h")
+    assert 'hx-get="/overview/live?last=24h"' in page
+    assert re.findall(r'id="range-(\w+)"[^>]*aria-current="true"', page) == ["24h"]
+    assert "1 ended in the last 7 days." in text(browser.get("/overview/live?last=7d", headers=SCRIPT))
+    assert "none ended in the last hour." in text(browser.get("/overview/live", headers=SCRIPT))
+
+
+@pytest.mark.parametrize("address", ["/", "/overview/live", "/overview/cards/spend"])
+def test_an_unknown_range_is_one_sentence(browser, owner, address):
+    answer = browser.get(f"{address}?last=1y", headers=SCRIPT)
+    assert answer.status_code == 422
+    assert "here is no range '1y'; there are: 1h, 24h, 7d" in text(answer)
 
 
 def test_money_in_the_table_has_one_precision_and_the_percent_comes_before_its_bar(browser, actor, small, worker):

@@ -87,7 +87,7 @@ def test_it_says_what_becomes_of_it_in_time(browser, doubt):
     assert re.findall(r"<td>(?:<span[^>]*>.*?</svg>)?([^<]+)<", rows[0]) == [
         "opened",
         "reminder",
-        "passed on to owner",
+        "escalated to owner",
         "Rejected by the system",
     ]
 

@@ -129,7 +129,7 @@ def test_the_retry_margin_is_that_of_the_lowest_budget(browser, journaled):
     head = shown(browser, journaled(refused_retry())).partition('id="panel-ask"')[0]
     margin = re.search(r"<span>Retry budget</span><b>.*?</dd>", head)
     assert margin
-    assert "it stands at 0 of 10 left" in margin[0]
+    assert "it is now 0 of 10 left" in margin[0]
     assert "all runs of the fabric: no retry was left in the budget that runs share" in margin[0]
     own = shown(browser, journaled(fanned_out().ask(WORKER, 1, "reader")))
     assert "10<small> of 10 left</small>" in own

@@ -126,7 +126,7 @@ def test_a_condition_without_an_evaluator_is_told_and_the_call_is_not_made(condi
         ({"calls": [one("a") | {"if": "x"}]}, "calls.0.if: a call has id, tool, args and when, and nothing else"),
         ({"calls": [one("a", when="x" * 501)]}, "calls.0.when: a condition in CEL of at most 500 characters"),
         ({"calls": [one("a")] * (CALLS_MAX + 1)}, "calls: there are 1,001, and at most 1,000 are read"),
-        ({"output": {"citations": []}}, "text: Field required"),
+        ({"output": {"citations": []}}, "text is missing"),
     ],
 )
 def test_a_plan_that_is_none_is_told_and_costs_a_correction(answer, said):
@@ -146,7 +146,7 @@ def test_twins_and_unknown_tools_of_a_plan_are_told_as_those_of_an_endpoint_are(
 def test_who_does_not_plan_answers_as_before():
     """The same words of an agent that does not plan are an answer without a text."""
     world = ran(lone(tools=TWO), {"worker": [plans(one("a")), summary()]})
-    assert "text: Field required" in told(world, 1)
+    assert "text is missing" in told(world, 1)
     assert world.executed == []
 
 

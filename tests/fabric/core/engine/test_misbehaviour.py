@@ -128,7 +128,7 @@ def test_a_hang_has_a_typed_end_within_the_call_deadlines():
 OFF_SCHEMA: dict[str, tuple[Answer, str]] = {
     "broken tool JSON": (broken(raw='{"q": '), "the arguments are not a JSON object"),
     "unknown tool": (asks(call("delete_all")), "there is no tool 'delete_all'; offered are: look"),
-    "off-schema output": (say('{"citations": 7}'), "text: Field required"),
+    "off-schema output": (say('{"citations": 7}'), "text is missing"),
     "HTML": (say("<html><h1>502</h1></html>"), "no JSON object"),
     "empty answer": (say(""), "the answer is empty"),
 }

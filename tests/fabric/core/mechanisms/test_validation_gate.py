@@ -63,7 +63,7 @@ def test_the_first_failure_stops_and_what_was_checked_is_kept(stage):
         ({"exit_criteria": []}, "exit_criteria: Tuple should have at least 1 item"),
         ({"exit_criteria": ["  "]}, "exit_criteria.0: String should have at least 1 character"),
         ({"briefs": []}, "briefs: Tuple should have at least 1 item"),
-        ({"briefs": [{"agent": "worker"}]}, "briefs.0.instructions: Field required"),
+        ({"briefs": [{"agent": "worker"}]}, "briefs.0.instructions is missing"),
     ],
 )
 def test_a_malformed_plan_says_where(change, problem):

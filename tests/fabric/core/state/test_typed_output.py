@@ -63,10 +63,10 @@ def test_data_that_does_not_fit_costs_a_correction_and_is_told_with_its_paths():
 @pytest.mark.parametrize(
     ("answer", "problems"),
     [
-        (summary(), ("data: Field required",)),
+        (summary(), ("data is missing",)),
         (typed(None), ('data: it is not of type "object"',)),
         (typed({}), ('data: "total" is a required property',)),
-        (say('{"data": {"total": -1}}'), ("text: Field required", "data.total: it is less than the minimum of 0")),
+        (say('{"data": {"total": -1}}'), ("text is missing", "data.total: it is less than the minimum of 0")),
     ],
 )
 def test_each_problem_of_an_answer_is_told_whether_of_the_stage_or_of_the_author(answer, problems):
@@ -277,7 +277,7 @@ def test_what_a_person_writes_in_place_of_it_is_held_to_the_schema_too():
     world.decide("edit", edited={"text": "Mine.", "citations": []}, input_id="second").go()
     assert [one.reason for one in world.of(ev.InputIgnored)] == [
         'the edited content does not fit: data.total: it is not of type "integer"',
-        "the edited content does not fit: data: Field required",
+        "the edited content does not fit: data is missing",
     ]
     world.decide("edit", edited={"text": "Mine.", "citations": [], "data": {"total": 5}}, input_id="third").go()
     assert world.end.state is RunState.COMPLETED

@@ -23,7 +23,7 @@ def test_an_answer_off_schema_is_told_field_by_field_and_one_slip_recovers():
     world = ran(lone(), {"worker": [say('{"citations": 3}'), summary()]})
     assert world.end.state is RunState.COMPLETED
     assert len(world.requests) == 2
-    assert "text: Field required" in told(world, 1)
+    assert "text is missing" in told(world, 1)
     assert "citations:" in told(world, 1)
     assert world.reactions == []
     assert world.of(ev.ModelAnswered)[0].verdict == "rejected"

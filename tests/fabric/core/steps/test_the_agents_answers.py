@@ -97,7 +97,7 @@ def test_an_unknown_tool_is_answered_with_those_that_are_offered():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"calls": [one("a")], "output": {"citations": []}}, "text: Field required"),
+        ({"calls": [one("a")], "output": {"citations": []}}, "text is missing"),
         ({"calls": [one("a"), {"id": "b"}], "output": None}, "calls.1.tool: a text is wanted"),
     ],
 )

@@ -119,8 +119,8 @@ def test_an_aggregator_is_shown_all_that_was_said_with_the_winner():
     ("wrong", "told"),
     [
         (verdict("nobody"), "winner: it is for none of ann, bob; name one of them"),
-        (summary("Bob, I think."), "winner: Field required"),
-        (say(json.dumps({"winner": "ann"})), "text: Field required"),
+        (summary("Bob, I think."), "winner is missing"),
+        (say(json.dumps({"winner": "ann"})), "text is missing"),
     ],
 )
 def test_a_verdict_of_another_shape_costs_a_correction(wrong, told):
@@ -169,7 +169,7 @@ def test_what_a_person_writes_in_place_of_a_vote_is_a_vote():
     world.decide("edit", edited={"text": "Mine.", "citations": []}).go()
     world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "carl"}, input_id="second").go()
     assert [one.reason for one in world.of(ev.InputIgnored)] == [
-        "the edited content does not fit: winner: Field required",
+        "the edited content does not fit: winner is missing",
         "the edited content does not fit: winner: it is for none of ann, bob; name one of them",
     ]
     world.decide("edit", edited={"text": "Mine.", "citations": [], "winner": "bob"}, input_id="third").go()

@@ -123,11 +123,11 @@ ERRORS = {
     ),
     "data in plain words": (
         TYPED.replace("    instructions: Write.\n", "    instructions: Write.\n    answers: text\n"),
-        (22, "agents.2.output_schema", "agent 'writer' answers in plain words, which have no data; let it answer in "),
+        (22, "agents.2.output_schema", "agent 'writer' answers in text, which have no data; let it answer in "),
     ),
     "calls planned in plain words": (
         SMALL.replace("tools: [read_document]\n", "tools: [read_document]\n    answers: text\n    calls: planned\n"),
-        (19, "agents.1.calls", "agent 'reader' answers in plain words, and a plan is JSON; let it answer in json"),
+        (19, "agents.1.calls", "agent 'reader' answers in text, and a plan is JSON; let it answer in json"),
     ),
     "calls planned without tools": (
         SMALL.replace("instructions: Plan.\n", "instructions: Plan.\n    calls: planned\n"),

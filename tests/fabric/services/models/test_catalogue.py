@@ -48,6 +48,13 @@ def test_one_declaration_in_two_fabrics_is_one_model_with_both_uses(actor, setti
     assert (plain.context_tokens, plain.context_source) == (128_000, "list")
 
 
+def test_scripted_models_of_one_price_are_one_model_whatever_their_scripts(actor):
+    for name, script in (("first", "{delay_s: 1}"), ("second", "{score: 0.5}")):
+        published(actor, name, f"provider: scripted, model: same, {PRICED}, options: {script}")
+    (model,) = by_host(actor)["scripted", ""].models
+    assert [use.fabric for use in model.uses] == ["first", "second"]
+
+
 @pytest.mark.parametrize(
     ("key", "told"), [("", ""), ("sk-of-the-environment", "FABRIC_MODEL_KEY")], ids=["no key", "a key"]
 )

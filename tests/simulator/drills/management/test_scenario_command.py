@@ -47,7 +47,7 @@ def test_the_library_is_listed_its_own_first(actor):
     lines = scenario("list")[1].splitlines()
     assert len(lines) == len(found)
     assert lines[0].split() == ["mine", "provider_failure", "all", "tiers", "ours", "The", "endpoint", "is", "down"]
-    assert "around a run" in next(line for line in lines if line.startswith("messages-lost "))
+    assert "infrastructure" in next(line for line in lines if line.startswith("messages-lost "))
 
 
 def test_one_is_shown_in_words_with_its_source():
@@ -80,7 +80,7 @@ def test_a_file_is_checked_by_file_line_and_path(tmp_path, text, said):
 def test_a_good_file_and_an_experiment_are_told(tmp_path):
     path, experiment = tmp_path / "mine.toml", tmp_path / "mine.json"
     path.write_text(source())
-    assert scenario("check", str(path)) == (0, "mine.toml: mine, 1 disturbance, enters provider_failure\n", "")
+    assert scenario("check", str(path)) == (0, "mine.toml: mine, 1 disturbance, failure type provider_failure\n", "")
     tree = build_experiment(parse_scenario(source())) | {"controls": []}
     experiment.write_text(json.dumps(tree))
     code, out, err = scenario("check", str(experiment))

@@ -89,7 +89,7 @@ def test_any_two_values_have_a_difference_that_says_both(shown, value):
 def test_the_line_ends_with_the_expiry_or_with_the_answer(actor, doubt):
     known = build_evidence(actor, doubt)
     open_line = due_line(doubt, known, doubt.opened_at, "rejected by the system", "owner")
-    assert [tick.says for tick in open_line.ticks] == ["reminder", "passed on to owner", "rejected by the system"]
+    assert [tick.says for tick in open_line.ticks] == ["reminder", "escalated to owner", "rejected by the system"]
     assert [tick.x for tick in open_line.ticks] == [49.5, pytest.approx(73.75, abs=0.06), 98.0]
     assert open_line.now == 1.0
     answered = replace(doubt, decided_at=known.remind_at + 1, decided_by="ana", verb="approve")

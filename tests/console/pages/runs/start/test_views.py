@@ -16,12 +16,17 @@ from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.runs.start import TEXT_BYTES_MAX, run_start
 from fabric.worker.nudges.listener import NullNudge
 from tests.fabric.adapters.documents import files as made
-from tests.fabric.services.world import NOTES, SMALL
+from tests.fabric.services.world import NOTES, SMALL, sample
 
 
 def send(browser, fabric="small", text="What do the notes say?", files=(), **more):
     documents = [SimpleUploadedFile(name, data) for name, data in files]
     return browser.post("/runs/start", {"fabric": fabric, "text": text, "documents": documents, **more})
+
+
+def names_read() -> list[str]:
+    """The names of the documents that the only run reads."""
+    return sorted(Attachment.objects.filter(run_id=Run.objects.get().id).values_list("name", flat=True))
 
 
 def test_the_page_offers_what_is_published(browser, small):
@@ -45,6 +50,7 @@ def test_the_request_comes_before_the_fabrics_and_the_settings_are_folded(browse
     assert (
         page.index('id="text"') < page.index("Start the run") < page.index('id="h-how"') < page.index('name="fabric"')
     )
+    assert re.search(r'<textarea[^>]*id="text"[^>]* autofocus', page)
     assert '<details class="settings">' in page
     assert '<details class="settings" open>' in send(browser, tier="urgent").content.decode()
 
@@ -163,13 +169,32 @@ def test_everything_that_is_wrong_is_said_at_once(browser, small):
     assert page.count("aria-invalid") == 3
 
 
-def test_a_newcomer_starts_with_the_research_desk(browser, actor, small):
+def test_a_newcomer_starts_with_the_first_look(browser, actor, small):
     fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: another", 1))
     page = browser.get("/runs/start").content.decode()
     assert re.search(r'value="another" id="fabric-another"[^>]* checked>', page), "the first by name"
-    fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: research-desk", 1))
+    fabric_publish(actor=actor, source=SMALL.replace("name: small", "name: first-look", 1))
     page = browser.get("/runs/start").content.decode()
-    assert re.search(r'value="research-desk" id="fabric-research-desk"[^>]* checked>', page), "README says so"
+    assert re.search(r'value="first-look" id="fabric-first-look"[^>]* checked>', page), "README says so"
+
+
+def test_the_example_of_the_first_look_reads_its_documents(browser, actor):
+    fabric_publish(actor=actor, source=sample("first-look"))
+    page = browser.get("/runs/start?fabric=first-look&example=1").content.decode()
+    assert 'name="example_of" value="first-look" checked>' in page
+    assert "<b>minutes.md</b>, <b>offer.md</b>" in page
+    came_back = send(browser, fabric="first-look", text="", example_from="first-look").content.decode()
+    assert 'name="example_of" value="first-look">' in came_back, "left out, and still offered"
+    send(browser, fabric="first-look", example_of="first-look", files=[("notes.md", b"We agree.")])
+    assert names_read() == ["minutes.md", "notes.md", "offer.md"]
+
+
+@pytest.mark.parametrize("name", ["research-desk", "../templates", "nothing"])
+def test_an_example_without_documents_brings_none(browser, actor, small, name):
+    page = send(browser, text="", example_of=name).content.decode()
+    assert 'name="example_of"' not in page
+    send(browser, example_of=name)
+    assert names_read() == []
 
 
 def test_what_was_picked_stays_picked(browser, small, doubtful):
@@ -207,6 +232,7 @@ def test_without_them_the_tier_decides_and_the_run_stands_alone(browser, small):
         ({"session_key": "a\0b"}, "Null characters are not allowed."),
         ({"start_key": "x" * 65}, "The form was damaged on its way"),
         ({"documents_of": "x" * 65}, "The form was damaged on its way"),
+        ({"example_of": "x" * 65}, "The form was damaged on its way"),
     ],
 )
 def test_what_is_wrong_with_the_rest_is_said_too(browser, small, given, sentence):

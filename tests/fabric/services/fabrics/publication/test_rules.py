@@ -194,7 +194,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "_breakers": ({"policy": policy(breakers=[{"preset": "endpoint", "scope": "fabric"}] * 2)}, "policy.breakers.1", "equals policy.breakers.0 in front of the fabric; take one of the two out"),
     "_judges": ({"topology": plan(1) | {"critic": "reader"}}, "topology.critic", "name another agent"),
     "unsound_graphs": ({"topology": {"kind": "graph", "workers": ["planner", "reader"], "initial_speaker": "nobody"}}, "topology.initial_speaker", "no participant is named 'nobody'; there are: planner, reader"),
-    "typed_outputs": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "output_schema": {}, "answers": "text"}]}, "agents.1.output_schema", "answers in plain words, which have no data"),
+    "typed_outputs": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "output_schema": {}, "answers": "text"}]}, "agents.1.output_schema", "answers in text, which have no data"),
     "planned_calls": ({"agents": [{"name": "planner", "model": "script", "instructions": "Plan."}, {"name": "reader", "model": "script", "instructions": "Read.", "calls": "planned"}]}, "agents.1.calls", "has no tools to plan calls of"),
     "find_team_problems": ({"topology": {"kind": "hierarchical", **plan(1), "teams": {"reader": {"topology": {"workers": ["planner"], "planner": "planner", "critic": "planner"}}}}}, "topology.teams.reader.topology.critic", "is one of the workers, whose summaries the engine joins"),
     "_gates": ({"gates": {"guardrails": [{}]}}, "gates.guardrails.0", "looks for nothing; name rules (credentials, "),
