@@ -16,7 +16,7 @@ class Command(FabricCommand):
 
     help = (
         "Stop all drills of the workspace (pull), or allow them again (release). Stopping ends every drill that waits or runs within a second, simulated and live. "
-        "No drill starts then from a page, the API, a schedule or a command. `drill run` still works: it stores nothing and touches no run."
+        "No drill starts then from a page, the API, a schedule or a command. `drill run` without --stale still works: it stores nothing and touches no run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
