@@ -284,7 +284,10 @@ def test_stale_cells_of_one_fabric_and_none_that_is_not_known_passes(actor, smal
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--stale", "--tier", "batch"), "--stale selects the cells, of published fabrics, in simulated time: leave out"),
+        (
+            ("--stale", "--tier", "batch"),
+            "--stale selects the cells, of published fabrics, in simulated time: leave out",
+        ),
         (("--stale", "mine.yaml"), "--stale is about published fabrics: give a fabric's name, or none"),
         (("--stale", "nowhere"), "no fabric is named 'nowhere'"),
     ],
