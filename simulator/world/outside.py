@@ -44,7 +44,9 @@ class PersonAnswer:
     verb: str = ""
     actor: str = "reviewer"
     says: Mapping[str, Any] | None = None
-    """All further fields of a recorded answer, which is about the present content; None: they follow from the review."""
+    """All further fields of a recorded answer, which is about the present content; None: they follow from the
+    review.
+    """
 
 
 class Outside:

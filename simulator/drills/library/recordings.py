@@ -11,7 +11,7 @@ from fabric.selectors.contents import given_content, mask_content, show_sentence
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.stored_events import StoredEvent, read_events
-from simulator.drills.library.recording import READ, Reader, RecordedEvent, Recording
+from simulator.drills.library.recorder import READ, Reader, RecordedEvent, Recording
 from simulator.texts.toml import BYTES_MAX, MARKS_MAX
 
 MASKED = "{} holds a credential, which stays masked: what depends on it may not come again"

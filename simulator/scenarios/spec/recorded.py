@@ -131,11 +131,13 @@ KINDS: Mapping[str, tuple[str, str]] = {
 
 
 def count_recorded(recorded: Iterable[Recorded]) -> str:
-    """Return ``12 model calls, 3 tool calls``; empty for none."""
-    counts = dict.fromkeys(KINDS, 0)
+    """Return ``12 model calls (2 without an answer), 3 tool calls``; empty for none."""
+    counts, failed = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
     for one in recorded:
         counts[one.kind] += 1
-    return ", ".join(f"{count:,} {KINDS[kind][count != 1]}" for kind, count in counts.items() if count)
+        failed[one.kind] += isinstance(one, RecordedCall) and (one.cause is not None or one.silent)
+    said = {kind: f" ({count:,} without an answer)" if count else "" for kind, count in failed.items()}
+    return ", ".join(f"{count:,} {KINDS[kind][count != 1]}{said[kind]}" for kind, count in counts.items() if count)
 
 
 def write_recorded(recorded: Iterable[Recorded]) -> list[JSON]:

@@ -129,7 +129,7 @@ class Command(FabricCommand):
         return found
 
     def _drill_stale(self, seed: int, options: dict[str, Any]) -> list[Drilled]:
-        from simulator.drills.management.stale import drilled_stale
+        from simulator.drills.management.live.stale import drilled_stale
         from simulator.drills.tasks import wake
 
         found: dict[str, Drilled] = {}

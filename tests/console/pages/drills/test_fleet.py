@@ -80,7 +80,10 @@ def test_what_is_left_for_the_next_time_is_said():
     many = {f"fabric-{n}": DrillsAsked("", ("",) * 24, 0) for n in range(20)}
     said = fleet.describe_request(FleetAsked(many, 3))
     assert said.startswith("480 cells of 20 fabrics are queued in simulated time. 3 more fabrics have stale cells")
-    assert fleet.describe_request(FleetAsked({"small": DrillsAsked("", ("",), 0)}, 0)) == "1 cell of 1 fabric is queued in simulated time."
+    assert (
+        fleet.describe_request(FleetAsked({"small": DrillsAsked("", ("",), 0)}, 0))
+        == "1 cell of 1 fabric is queued in simulated time."
+    )
 
 
 def test_while_drills_are_stopped_it_refuses_with_the_reason(browser, actor, small):

@@ -24,7 +24,6 @@ from tests.fabric.services.reviews.decisions.test_late_answers import let_time_p
 from tests.fabric.services.world import COSTLY, DOUBTFUL, NOTES, PAYING, HeardNudge, ran, sample
 from tests.people import fresh, member
 
-
 BROKEN = """
   - name: broken
     provider: scripted

@@ -5,7 +5,7 @@ Workers drill them. Without a living worker, the command's own process does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 
 from fabric.core.people.actor import Actor
@@ -24,7 +24,7 @@ REASON = "drill run --stale"
 
 def drilled_stale(
     fabric: str, *, seed: int, wake: Callable[[], None], say: Callable[[str], None]
-) -> Iterator[tuple[str, Cell]]:
+) -> Generator[tuple[str, Cell]]:
     """Start drills of the stale cells of a fabric, else of all, and yield each result with its fabric.
 
     ``say``: takes a line about what goes on. Nothing is stale: it says so, and yields none. Raises Refused as
@@ -57,7 +57,7 @@ def _ask(
         say(refusal.message)
 
 
-def _ended(actor: Actor, asked: DrillsAsked, say: Callable[[str], None]) -> Iterator[Cell]:
+def _ended(actor: Actor, asked: DrillsAsked, say: Callable[[str], None]) -> Generator[Cell]:
     """Yield each drill at its end."""
     driven = None if workers_alive_count() else batch_steps(asked.batch, new_id())
     if driven is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from fabric.core.events.envelope import KINDS, fact_json, from_row, split_rows
 from fabric.core.values.taxonomy import Tier
-from simulator.drills.library.recording import READ, Reader, RecordedEvent
+from simulator.drills.library.recorder import READ, Reader, RecordedEvent
 from simulator.scenarios.baseline.work import first_run
 from simulator.scenarios.play.player import play, play_told
 from simulator.scenarios.spec import recorded as spec
