@@ -66,7 +66,7 @@ class Command(FabricCommand):
         parser.add_argument(
             "--stale",
             action="store_true",
-            help="of FABRIC, else of every published fabric: the cells without a verdict about what they are now. These drills are kept",
+            help="the stale cells of FABRIC, else of every fabric; these drills are kept",
         )
         parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
         parser.add_argument(
