@@ -393,6 +393,8 @@ MEANS: Mapping[tuple[str, int], str] = {
     ("resetBreaker", 409): "It is closed already, or changed since it was listed.",
     ("getDrillCoverage", 200): "Drill results of the cells.",
     ("listDrillCoverage", 200): "A page of fabrics.",
+    ("askForStaleDrills", 202): "They wait for their turn; each has its verdict as soon as it is done.",
+    ("askForStaleDrills", 409): "No cell of any fabric is stale, or drills are stopped.",
     ("askForDrills", 202): "They wait for their turn; each has its verdict as soon as it is done.",
     ("askForDrills", 409): "Nothing is stale, all of these cells wait or run already, or drills are stopped.",
     ("getDrill", 200): "The drill.",

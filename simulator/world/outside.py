@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fabric.core.events.inputs import (
     INBOX,
@@ -18,6 +19,7 @@ from fabric.core.events.inputs import (
 from fabric.core.spec.policies.budgets import RUN, NamedCap
 from fabric.core.values.fingerprint import digest
 from fabric.core.values.flow import TERMINAL
+from fabric.core.values.frozen import replace
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
 from fabric.runtime.ports.batch_parts import ReviewChange
@@ -40,6 +42,11 @@ class PersonAnswer:
 
     after_s: float
     verb: str = ""
+    actor: str = "reviewer"
+    says: Mapping[str, Any] | None = None
+    """All further fields of a recorded answer, which is about the present content; None: they follow from the
+    review.
+    """
 
 
 class Outside:
@@ -52,6 +59,8 @@ class Outside:
         """Returns scripted answers to a review; None: they are drawn; an empty tuple: there is never an answer."""
         self._rewritten: dict[str, float] = {}
         """Reviews that a script has edited, and seconds until another person agrees to the edit."""
+        self._recorded: set[str] = set()
+        """Reviews that a recording answers, to the last of two people."""
         self._answering = False
         self._clicks = 0
 
@@ -174,6 +183,10 @@ class Outside:
         scripted = None if world.healed else self.script(run_id, change)
         if scripted is not None:
             for one in scripted:
+                if one.says is not None:
+                    self._recorded.add(change.review_id)
+                    world.later(one.after_s, self._say_again, run_id, change.review_id, one)
+                    continue
                 verb = one.verb or world.setup.verb or "approve"
                 world.later(one.after_s, self._say, run_id, change, verb, "reviewer")
                 if verb == "edit":
@@ -199,7 +212,7 @@ class Outside:
     def _asked_of_another(self, run_id: str, review_id: str) -> None:
         """Let another person see an agreed or edited review, and answer after a while."""
         _, change = self.world.store.reviews[review_id]
-        if change.decided_at is not None:
+        if change.decided_at is not None or review_id in self._recorded:
             return
         if review_id in self._rewritten and not self._answering:
             other = people.other_reviewer(change)
@@ -221,6 +234,12 @@ class Outside:
     def _say(self, run_id: str, change: ReviewChange, verb: str, actor: str) -> None:
         """Insert a scripted answer, in any state of the review."""
         self.insert(run_id, self._decision(change, verb, actor, change.digest))
+
+    def _say_again(self, run_id: str, review_id: str, one: PersonAnswer) -> None:
+        """Insert a recorded answer to the present content of a review."""
+        _, change = self.world.store.reviews[review_id]
+        given = self._decision(change, "approve", one.actor, change.digest)
+        self.insert(run_id, replace(given, verb=one.verb, **(one.says or {})))
 
     def _at_last(self, run_id: str, change: ReviewChange) -> None:
         """Insert an answer whose undo window contains the due time."""

@@ -487,9 +487,9 @@ class RunPage:
 
     @property
     def saves_scenario(self) -> bool:
-        """True: something failed that a scenario can play again."""
-        failed = self.run.state in (RunState.STOPPED, RunState.FAILED, RunState.ABORTED)
-        return self.run.reads and bool(self.fired_count or self.run.recovered or failed)
+        """True: something went wrong that a scenario can replay."""
+        bad = self.run.state in (RunState.STOPPED, RunState.FAILED, RunState.ABORTED, RunState.CANCELLED)
+        return self.run.reads and bool(self.fired_count or self.run.recovered or bad)
 
     @property
     def partial(self) -> bool:

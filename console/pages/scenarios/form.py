@@ -60,6 +60,8 @@ class ChoiceField:
     unit: str
     number: bool
     errors: tuple[str, ...]
+    settable: bool
+    """True: each drill may set it."""
 
     @property
     def field(self) -> str:
@@ -81,6 +83,7 @@ def read_post(data: QueryDict) -> ScenarioChoices:
     for beginning, key in ((AGENT, "agent"), (ROLE, "role")):
         if who.startswith(beginning) and key in known:
             values[key] = who.removeprefix(beginning)
+    settable = [key for key in values if data.get(f"s-{'who' if key in ('agent', 'role') else key}")]
     probes = zip(data.getlist("probe"), data.getlist("tolerance"), strict=False)
     return ScenarioChoices(
         name=text("name").strip(),
@@ -88,6 +91,7 @@ def read_post(data: QueryDict) -> ScenarioChoices:
         description=text("description").strip(),
         fault=fault,
         values=values,
+        settable=tuple(settable),
         failure=text("failure"),
         tiers=tuple(one[:40] for one in data.getlist("tier")[: len(Tier)]),
         end=text("end"),
@@ -165,7 +169,7 @@ def _field_of(choices: ScenarioChoices, problem: Problem) -> str:
     match problem.path:
         case ("disturbance", 0, "fault"):
             return "fault"
-        case ("disturbance", 0, str(key)):
+        case ("disturbance", 0, str(key)) | ("parameters", str(key)):
             return "v-who" if key in ("agent", "role") else f"v-{key}"
         case ("disturbance", 0):
             return "fault"
@@ -211,9 +215,9 @@ def _build_who(choices: ScenarioChoices, spec: FabricSpec | None, wrong: Mapping
     value = f"{AGENT}{agent}" if agent else f"{ROLE}{role}" if role else ""
     if value not in {one.value for one in options}:
         options.append(Choice(value, f"{agent or role}, which this fabric has not"))
-    return ChoiceField(
-        "who", "Agent", value, tuple(options), "its model calls are struck", "", False, wrong.get("v-who", ())
-    )
+    settable = bool({"agent", "role"} & set(choices.settable))
+    errors = wrong.get("v-who", ())
+    return ChoiceField("who", "Agent", value, tuple(options), "its model calls are struck", "", False, errors, settable)
 
 
 def _options(name: str, schema: Mapping[str, Any], spec: FabricSpec | None, value: str) -> tuple[Choice, ...]:
@@ -253,4 +257,5 @@ def _field(
         unit=next((unit for end, unit in UNITS.items() if name.endswith(end)), ""),
         number=bool(parameter_kinds(choices.fault, name) & {"integer", "number"}),
         errors=errors,
+        settable=name in choices.settable,
     )

@@ -56,7 +56,8 @@ from simulator.faults import catalogue
 from simulator.faults.catalogue import STRUCK
 from simulator.scenarios.spec.probes import PROBES
 from simulator.scenarios.spec.scenario import Scalar, Scenario, SteadyProbe, parse_overrides
-from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words
+from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words, recorded_words
+from simulator.scenarios.strikes.playback import STRUCK as RECORDED
 from simulator.texts.toml import BYTES_MAX
 
 EVERY_TIER = "all"
@@ -254,8 +255,11 @@ def _scenario_context(one: Scenario, sent: Mapping[str, Any], wrong: Mapping[str
         "one": one,
         "enters": enters_words(one),
         "strikes": [
-            (as_written(each, one, ("disturbance", n)), each.fault, PORT_WORDS[STRUCK[each.fault].port])
-            for n, each in enumerate(one.disturbance)
+            *((words, RECORDED, "captured run") for words in recorded_words(one)),
+            *(
+                (as_written(each, one, ("disturbance", n)), each.fault, PORT_WORDS[STRUCK[each.fault].port])
+                for n, each in enumerate(one.disturbance)
+            ),
         ],
         "fields": parameter_fields(one, sent.get("parameters", {}), wrong_fields),
         "picks": [(tier, tier in one.tiers, str(tier) in picked) for tier in Tier],

@@ -170,7 +170,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (ByService((Act.SCENARIO_DELETED,)), "scenario-delete"),
     (
         ByService((Act.DRILLS_ASKED,)),
-        """drills-ask drills-stale scenario-ask fabric-draft-drills api-fabric-drills api-scenario-drills
+        """drills-ask drills-stale scenario-ask fabric-draft-drills api-drills api-fabric-drills api-scenario-drills
         api-drills-schedule-run""",
     ),
     (ByService((Act.DRILLS_STOPPED,)), "drills-batch-stop api-drills-batch-stop"),

@@ -100,6 +100,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-fabric-drills", "GET"): Scope.READ,
     ("api-fabric-drills", "POST"): Scope.START,
     ("api-drills", "GET"): Scope.READ,
+    ("api-drills", "POST"): Scope.START,
     ("api-drill", "GET"): Scope.READ,
     ("api-scenarios", "GET"): Scope.READ,
     ("api-scenarios", "POST"): Scope.PUBLISH,

@@ -152,6 +152,7 @@ CHANGES: Mapping[str, Wants] = {
     "api-drafts": (Right.EDIT,),
     "api-drill-stop-pull": (Right.OPERATE,),
     "api-drill-stop-release": (Right.OPERATE,),
+    "api-drills": (Right.RUN,),
     "api-drills-batch-stop": (Right.OPERATE,),
     "api-drills-schedule": (Right.OPERATE,),
     "api-drills-schedule-delete": (Right.OPERATE,),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -36,14 +37,17 @@ def batch_drill(batch: str, holder: str) -> int:
 
     It takes a core for seconds, so it has a process of its own.
     """
-    driven = 0
+    return sum(1 for _ in batch_steps(batch, holder))
+
+
+def batch_steps(batch: str, holder: str) -> Iterator[str]:
+    """Drill the queued cells of a batch, one at a step, until none is left. Yield the id of each."""
     while (one := drill_claim(batch, holder)) is not None:
         # A live drill takes minutes, and may leave much garbage.
         with collect_after() if one.mode == VIRTUAL else nullcontext():
             _drill(one, holder)
         _prune(one)
-        driven += 1
-    return driven
+        yield one.id
 
 
 def _drill(one: Drill, holder: str) -> None:

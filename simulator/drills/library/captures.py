@@ -6,13 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from fabric.core.events.decisions import ReactionDecided
 from fabric.core.events.envelope import fact_json, from_row
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
+from fabric.core.values.flow import RunState
 from fabric.core.values.words import cut
 from fabric.models import Attachment, Event
+from fabric.selectors.contents import holds_mark, line_for, mask_content
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.selectors.runs.inputs import run_inputs
@@ -22,9 +26,12 @@ from fabric.services.rights import right_wanted
 from simulator.drills.library import causes as facts
 from simulator.drills.library.calls import Facts
 from simulator.drills.library.causes import build_facts
+from simulator.drills.library.recordings import MASKED, record_run
 from simulator.drills.library.selectors import ScenarioView, scenario_get
 from simulator.drills.library.services import DOING, NAME_MAX, check_scenario, free_name, rename_scenario, scenario_save
 from simulator.drills.services.drills import SEED_MAX
+from simulator.scenarios.baseline.work import list_causes
+from simulator.scenarios.promises.expectation import LINKED, build_chain
 from simulator.scenarios.spec.scenario import REQUEST, Scenario
 from simulator.scenarios.spec.toml import dump, read_scenario
 from simulator.texts.toml import BYTES_MAX
@@ -34,6 +41,9 @@ STEADY = {
     "title": "The run is answered, and no promise is broken",
     "probes": [{"probe": "state", "tolerance": "completed"}, {"probe": "violations", "tolerance": 0}],
 }
+
+UNBROKEN = {"title": "No promise is broken", "probes": [{"probe": "violations", "tolerance": 0}]}
+"""Steady state of a replayed run. Its fabric may be the reason why no run of it completes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +73,7 @@ def capturable(actor: Actor, run_id: str, name: str = "") -> tuple[Scenario, tup
     """
     run = run_get(actor, run_id)
     found = _read(run)
-    scenario, more = scenario_from(actor, run, found, name or captured_name(actor, run.id))
-    return scenario, (*found.left_out, *more)
+    return scenario_from(actor, run, found, name or captured_name(actor, run.id))
 
 
 def captured_name(actor: Actor, run_id: str) -> str:
@@ -90,43 +99,82 @@ def _events(rows: Iterable[StoredEvent]) -> Iterable[facts.Event]:
 
 
 def scenario_from(actor: Actor, run: RunView, found: Facts, name: str) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario, and what of the work cannot be repeated. Refused conflict where there is nothing to disturb;
-    invalid for what is no name.
+    """The scenario, and what of the work cannot be repeated. Refused conflict where nothing went wrong, or nothing of
+    it can be repeated; invalid for what is no name.
+
+    Its calls are replayed as they were recorded. Without their contents, faults of the catalogue repeat its failures.
     """
-    if not found.disturbances:
+    recording = record_run(actor, run)
+    eventful = run.state != RunState.COMPLETED or found.decided or bool(found.left_out)
+    if not found.disturbances and not (recording.parts and run.terminal and eventful):
         why = f": {found.left_out[0]}" if found.left_out else ", as none of its calls failed"
         message = f"nothing of this run can be made to happen again{why}"
         raise Refused(message, code="conflict", field="run", problems=(message, *found.left_out[1:]))
     workload, notes = _work(actor, run)
-    left_out = (*found.left_out, *notes)
+    if recording.parts:
+        left_out = (*recording.notes, *notes)
+        kept: dict[str, Any] = {"recorded": recording.parts, "expect": _expect(run)}
+        # The world's own service takes changes back, so its refusal is a fault of the catalogue.
+        kept["disturbance"] = [one for one in found.disturbances if one["fault"] in NOT_RECORDED]
+    else:
+        left_out = (*recording.notes, *found.left_out, *notes)
+        kept = {"disturbance": found.disturbances}
     tree = {
         "name": name,
-        "title": cut(f"As in the run: {clean_text(run.title)[0]}"),
+        "title": cut(f"As in the run: {clean_text(line_for(run.title, reads=run.reads))[0]}"),
         "description": _describe_capture(run, left_out),
         "tiers": [str(run.tier)],
         "seed": found.seed & SEED_MAX,
         "tags": ["captured"],
         "workload": workload,
-        "disturbance": found.disturbances,
-        "steady_state": STEADY,
+        **kept,
+        "steady_state": UNBROKEN if recording.parts else STEADY,
         "abort": ABORT,
     } | ({"failure": str(found.failure)} if found.failure else {})
     if len(name) > NAME_MAX:
         raise Refused(f"a name has at most {NAME_MAX} characters: shorten it", code="invalid", field="name")
     source = dump(read_scenario({**tree, "name": "a"}))
-    return check_scenario(rename_scenario(source, check_scenario(source), name)), notes
+    return check_scenario(rename_scenario(source, check_scenario(source), name)), left_out
+
+
+NOT_RECORDED = ("compensation_fails",)
+MASKED_END = MASKED.removeprefix("{}")
+
+
+def _expect(run: RunView) -> list[dict[str, str]]:
+    """Return the expectation that the run ends as it did, by the same causes. A run that goes on expects nothing."""
+    if not run.terminal:
+        return []
+    rows = read_events(Event.objects.filter(run_id=run.id), kinds=LINKED | {ReactionDecided.kind}, page=2_000)
+    events = [from_row(one.seq, one.kind, one.version, one.header) for one in rows]
+    chain = build_chain(((one.fact.kind, fact_json(one)) for one in events if one.fact.kind in LINKED), run.state)
+    causes = list_causes(events)
+    return [
+        {"probe": "chain", "tolerance": str(chain)},
+        *([{"probe": "causes", "tolerance": causes}] if causes else []),
+    ]
 
 
 def _work(actor: Actor, run: RunView) -> tuple[dict[str, object], tuple[str, ...]]:
     given, notes = run_inputs(actor, run.id), []
     if given.text is None:
-        notes.append("the request was erased: another one is asked")
+        why = "was erased" if given.reads else "is withheld from you"
+        notes.append(f"the request {why}: another one is asked")
+    elif holds_mark(given.text):
+        notes.append(MASKED.format("the request"))
     kept = list(
         Attachment.objects.filter(run_id=run.id).order_by("position").values_list("name", "text", "bytes", "origin")
     )
+    if not given.reads:
+        kept = []
+        notes.append("its documents are withheld from you: they are left out")
     documents = [
-        {"name": name, "text": text, "origin": origin} for name, text, size, origin in kept if text or not size
+        {"name": name, "text": mask_content(text), "origin": origin}
+        for name, text, size, origin in kept
+        if text or not size
     ]
+    if any(one["text"] != text for one, (_, text, *_) in zip(documents, kept, strict=False)):
+        notes.append(MASKED.format("a document"))
     if len(documents) < len(kept):
         notes.append("the text of its documents was erased: they are left out")
     if sum(len(one["text"].encode()) for one in documents) > BYTES_MAX // 2:
@@ -139,4 +187,4 @@ def _work(actor: Actor, run: RunView) -> tuple[dict[str, object], tuple[str, ...
 
 def _describe_capture(run: RunView, left_out: tuple[str, ...]) -> str:
     told = f"Captured from run {run.id} of {run.fabric_name}@r{run.revision_number}: what failed in it fails again, call by call."
-    return "\n".join([told, *(f"Not repeated: {one}." for one in left_out)])
+    return "\n".join([told, *(f"{'' if one.endswith(MASKED_END) else 'Not repeated: '}{one}." for one in left_out)])

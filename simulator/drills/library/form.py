@@ -18,7 +18,7 @@ from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from simulator.faults.catalogue import STRUCK
 from simulator.scenarios.spec.probes import Equal, OneOf, Tolerance, Within
-from simulator.scenarios.spec.scenario import Scenario, SteadyProbe
+from simulator.scenarios.spec.scenario import Scenario, SteadyProbe, references
 from simulator.scenarios.spec.toml import read_scenario
 from simulator.texts.toml import NoToml, toml_read
 
@@ -51,6 +51,8 @@ class ScenarioChoices:
     fault: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the fault; a parameter without a text has its default."""
+    settable: tuple[str, ...] = ()
+    """Parameters of the fault that each drill may set; their values are defaults."""
     failure: str = ""
     """Row of the decision table that the run has to enter; empty: no decision is promised."""
     tiers: tuple[str, ...] = tuple(map(str, Tier))
@@ -80,12 +82,15 @@ def build_tree(choices: ScenarioChoices) -> dict[str, JSON]:
     expect: list[JSON] = [{"probe": "state", "tolerance": choices.end}] if choices.end else []
     expect += [{"probe": probe, "tolerance": read_value(text)} for probe, text in choices.probes]
     values = {key: convert_text(choices.fault, key, text) for key, text in choices.values.items() if text.strip()}
+    defaults = {key: value for key, value in values.items() if key in choices.settable}
+    values |= {key: _refer(key) for key in defaults}
     return {
         "name": choices.name,
         "title": choices.title,
         "description": choices.description,
         **({"failure": choices.failure} if choices.failure else {}),
         "tiers": list(choices.tiers),
+        **({"parameters": defaults} if defaults else {}),
         "disturbance": [{"fault": choices.fault, **values}],
         **({"expect": expect} if expect else {}),
         "steady_state": dict(STEADY),
@@ -99,6 +104,7 @@ def write_source(choices: ScenarioChoices) -> str:
     read_scenario(tree)
     steady, all_tiers = tree["steady_state"], choices.tiers == tuple(map(str, Tier))
     tables = [
+        *([("[parameters]", tree["parameters"])] if "parameters" in tree else []),
         *(("[[disturbance]]", one) for one in tree["disturbance"]),
         *(("[[expect]]", one) for one in tree.get("expect", ())),
         ("[steady_state]", {"title": steady["title"]}),
@@ -123,7 +129,8 @@ def read_choices(scenario: Scenario) -> ScenarioChoices:
         title=scenario.title,
         description=scenario.description,
         fault=strike.fault,
-        values={key: write_value(value) for key, value in strike.values.items()},
+        values={key: write_value(scenario.parameters.get(key, value)) for key, value in strike.values.items()},
+        settable=tuple(key for key in strike.values if key in scenario.parameters),
         failure=str(scenario.failure or ""),
         tiers=tuple(map(str, scenario.tiers)),
         end=str(end),
@@ -132,6 +139,17 @@ def read_choices(scenario: Scenario) -> ScenarioChoices:
     if read_scenario(build_tree(choices)) != scenario:
         raise Unsayable("The form cannot say this scenario: it would write one of its values in another way.")
     return choices
+
+
+def _refer(key: str) -> str:
+    return "${" + key + "}"
+
+
+def _has_other_parameters(one: Scenario) -> bool:
+    given = one.disturbance[0].values
+    return any(given.get(key) != _refer(key) for key in one.parameters) or any(
+        key not in one.parameters for key in references(one.disturbance[0])
+    )
 
 
 def _is_end(one: SteadyProbe) -> bool:
@@ -148,8 +166,9 @@ def _has_typed_tolerance(one: Scenario) -> bool:
 
 
 LIMITS: tuple[tuple[Callable[[Scenario], bool], str], ...] = (
+    (lambda one: bool(one.recorded), "it replays a recorded run"),
     (lambda one: len(one.disturbance) > 1, "it has more than one disturbance"),
-    (lambda one: bool(one.parameters), "it has parameters that a drill may set"),
+    (_has_other_parameters, "a parameter has another name than the field that it sets"),
     (lambda one: one.workload != type(one.workload)(), "it has a test input of its own"),
     (_has_other_steady_state, "it has a steady state of its own"),
     (lambda one: one.abort.model_dump(exclude_none=True) != ABORT, "it has abort conditions of its own"),

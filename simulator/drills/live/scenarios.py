@@ -20,6 +20,7 @@ from simulator.drills.models.tables import Drill
 from simulator.drills.runs.storage import Driven
 from simulator.faults import catalogue
 from simulator.scenarios.baseline.equipment import with_lookup
+from simulator.scenarios.baseline.work import list_causes
 from simulator.scenarios.play.handovers import judge_promise, promise_handovers
 from simulator.scenarios.play.player import build_work, equipped_for, judge_played, list_lines, not_held
 from simulator.scenarios.spec.probes import CheckedProbe, Observed
@@ -111,6 +112,7 @@ def build_observation(place: LiveDrill, ran: RestedRun) -> Observed:
     return Observed(
         state=str(ran.state),
         chain=str(ran.chain),
+        causes=list_causes(events),
         cost_usd_micros=ran.cost_usd_micros,
         duration_s=ran.seconds,
         model_calls=calls.count("model"),

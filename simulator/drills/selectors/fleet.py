@@ -85,9 +85,9 @@ def fleet_page(actor: Actor, *, after: str = "", never: bool = False, limit: int
     return FleetPage(tuple(rows), published[-1].name if more else "")
 
 
-def fleet_rows(actor: Actor) -> Iterator[FleetRow]:
-    """Yield every published fabric of the workspace, page by page."""
-    page = fleet_page(actor)
+def fleet_rows(actor: Actor, after: str = "") -> Iterator[FleetRow]:
+    """Yield every published fabric of the workspace, page by page. ``after``: those whose name follows this one."""
+    page = fleet_page(actor, after=after)
     yield from page.rows
     while page.next:
         page = fleet_page(actor, after=page.next)

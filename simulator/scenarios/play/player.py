@@ -34,6 +34,7 @@ from simulator.scenarios.baseline.work import (
     Serve,
     Work,
     first_run,
+    list_causes,
     observe_chain,
     run_after,
     until_put_back,
@@ -92,7 +93,7 @@ def judge_played(
         return deviate(Deviation.DECISION, told)
     if handed is not None and handed[0] != "pass":
         return handed
-    if scenario.failure is None and not lines and during.state != usual:
+    if scenario.failure is None and not lines and not scenario.expect and during.state != usual:
         return deviate(Deviation.END, f"it ended {during.state}, where it ends {usual} undisturbed")
     if lines and not _may_decide(scenario):
         return deviate(Deviation.DECIDED, f"what strikes around a run is no failure of it; observed: {during.chain}")
@@ -110,7 +111,7 @@ def _may_decide(scenario: Scenario) -> bool:
     """Return True if it strikes a run's requests. Faults of workers, database, broker and clocks are no failure of
     the run.
     """
-    return any(one.fault.port not in AROUND for one in scenario.disturbances())
+    return bool(scenario.recorded) or any(one.fault.port not in AROUND for one in scenario.disturbances())
 
 
 def not_held(checked: Sequence[CheckedProbe]) -> str:
@@ -148,6 +149,7 @@ def observe(world: World, injection: Injection, run: Run | None = None) -> Obser
         duration_s=((run.ended_at or world.clock.now()) - run.started_at) / US,
         model_calls=injection.calls["model"],
         tool_calls=injection.calls["tool"],
+        causes=list_causes(list_events(rows)),
         reviews=chain.asked,
         replans=sum(row.kind == "replanned" for row in rows),
         answer=answer,
@@ -314,7 +316,7 @@ def prepare_scenario(spec: FabricSpec, scenario: Scenario, overrides: Mapping[st
     """
     disturbances = scenario.disturbances(overrides)
     met, lacked = equipped_for(baseline.scripted_models(spec), scenario, disturbances)
-    injection = Injection(disturbances, met)
+    injection = Injection(disturbances, met, scenario.recorded)
     if absent := injection.absent():
         raise FaultRefused(absent)
     return Prepared(met, lacked, injection, build_work(scenario))
@@ -330,6 +332,8 @@ def build_work(scenario: Scenario) -> Work:
 def equipped_for(spec: FabricSpec, scenario: Scenario, disturbances: tuple[Disturbance, ...]) -> tuple[FabricSpec, str]:
     """Return the fabric with the parts that the failure and the disturbances need."""
     lacked = []
+    if scenario.recorded:
+        return spec, ""  # Its own fabric has what the run met; a further part would change the calls.
     if scenario.failure is not None and not is_about(disturbances):
         spec, said = equip_fabric(spec, scenario.failure)
         lacked.append(said)

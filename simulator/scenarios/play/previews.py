@@ -15,10 +15,12 @@ from simulator.cast.agents import Reply
 from simulator.scenarios.baseline import work as baseline
 from simulator.scenarios.baseline.work import Ask, Serve, first_run, observe_chain
 from simulator.scenarios.play.player import prepare_scenario
+from simulator.scenarios.spec.recorded import count_recorded
 from simulator.scenarios.spec.scenario import Scalar, Scenario
 from simulator.scenarios.spec.words import disturbance_words
 from simulator.scenarios.strikes.injection import Injection
 from simulator.scenarios.strikes.needs import call_disturbed_tools
+from simulator.scenarios.strikes.playback import STRUCK
 from simulator.world.world import World
 
 SHOWN_MAX = 50
@@ -145,9 +147,14 @@ class _Watching:
     def list_struck(self) -> tuple[StruckDisturbance, ...]:
         """Return the calls that each disturbance would strike."""
         watched = self._injection.list_watchable()
-        return tuple(
-            StruckDisturbance(
-                one.fault.name, disturbance_words(one), n in watched, self._counts[n], tuple(self._met[n])
-            )
-            for n, one in enumerate(self._injection.disturbances)
+        recorded = self._injection.recorded
+        replayed = StruckDisturbance(STRUCK, f"The recorded run is replayed: {count_recorded(recorded)}", False, 0, ())
+        return (
+            *((replayed,) if recorded else ()),
+            *(
+                StruckDisturbance(
+                    one.fault.name, disturbance_words(one), n in watched, self._counts[n], tuple(self._met[n])
+                )
+                for n, one in enumerate(self._injection.disturbances)
+            ),
         )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from fabric.core.values.units import JSON
 from simulator.faults.catalogue import FaultRefused
+from simulator.scenarios.spec.recorded import write_recorded
 from simulator.scenarios.spec.scenario import Scenario, list_written
 from simulator.scenarios.spec.toml import read_scenario
 from simulator.texts.problems import Path, Problem, Unreadable, shorten_value
@@ -24,7 +25,7 @@ from simulator.texts.toml import BYTES_MAX
 OURS = "fabric-flow"
 VERSION = "1.0.0"
 """Version of the specification of experiments."""
-_IN_EXTENSION = ("name", "failure", "tiers", "seed", "workload", "expect", "abort")
+_IN_EXTENSION = ("name", "failure", "tiers", "seed", "workload", "expect", "recorded", "abort")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 
@@ -55,7 +56,9 @@ def build_experiment(scenario: Scenario) -> dict[str, JSON]:
         {"type": "action", "name": one.fault, "provider": {"type": OURS, "fault": one.fault, "arguments": one.values}}
         for one in scenario.disturbance
     ]
-    whole = scenario.model_dump(mode="json", exclude_none=True, exclude={"expect"})
+    whole = scenario.model_dump(mode="json", exclude_none=True, exclude={"expect", "recorded"})
+    if scenario.recorded:
+        whole["recorded"] = write_recorded(scenario.recorded)
     if scenario.expect:
         whole["expect"] = list_written(scenario.expect)
     experiment: dict[str, JSON] = {"version": VERSION, "title": scenario.title, "description": scenario.description}
@@ -151,7 +154,7 @@ class _Reading:
             made["steady_state"] = steady
         made["disturbance"] = self._disturbances()
         self._rollbacks()
-        if not made["disturbance"] and not self._wrong and "method" in self._tree:
+        if not made["disturbance"] and not made.get("recorded") and not self._wrong and "method" in self._tree:
             self._leave(("method",), f"has no action of provider type {OURS}, so nothing is left to run")
             return None
         made["parameters"] = self._read_configuration(made["disturbance"])

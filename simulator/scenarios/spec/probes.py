@@ -44,6 +44,7 @@ class Observed:
 
     state: str
     chain: str
+    causes: str
     cost_usd_micros: int
     duration_s: float
     model_calls: int
@@ -59,6 +60,7 @@ class Observed:
 PROBES: Mapping[str, str] = {
     "state": "the state that the run is in at the end",
     "chain": "the decisions about failures in their order, and that state: retry > surface > failed",
+    "causes": "the causes of these failures in their order: server_error > server_error; empty: there is none",
     "cost_usd_micros": "the cost of the run, micro-dollars",
     "duration_s": "how long it took, seconds",
     "model_calls": "calls of models that went out, retries as well",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, field_validator
 
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
@@ -26,6 +26,7 @@ from simulator.scenarios.spec.probes import (
     check_probe,
     read_tolerance,
 )
+from simulator.scenarios.spec.recorded import Recorded
 from simulator.texts.problems import Path, Problem, nearest, shorten_value
 
 Scalar = bool | int | float | str
@@ -126,7 +127,9 @@ class Scenario(_Part):
     """Qualities of the system that it contributes to, and how much (chaostoolkit's word)."""
     workload: Workload = Workload()
     parameters: dict[str, Scalar] = Field(default_factory=dict)
-    disturbance: Annotated[tuple[WrittenDisturbance, ...], Field(strict=False, min_length=1)]
+    recorded: Annotated[tuple[Recorded, ...], Field(strict=False)] = ()
+    """Parts of a captured run that are replayed. Its disturbances strike what they leave out."""
+    disturbance: Annotated[tuple[WrittenDisturbance, ...], Field(strict=False)]
     expect: Annotated[tuple[SteadyProbe, ...], Field(strict=False)] = ()
     """Probes of the disturbed run. A failed one deviates. Empty: only its decisions are judged."""
     steady_state: SteadyState = SteadyState()
@@ -137,6 +140,13 @@ class Scenario(_Part):
     def _slug(cls, value: str) -> str:
         if not _SLUG.fullmatch(value):
             raise ValueError(f"{value!r} is no name; use lower-case letters, digits and -, a letter first")
+        return value
+
+    @field_validator("disturbance")
+    @classmethod
+    def _not_idle(cls, value: tuple[WrittenDisturbance, ...], info: ValidationInfo) -> tuple[WrittenDisturbance, ...]:
+        if not value and not info.data.get("recorded"):
+            raise ValueError("is empty; give at least one")
         return value
 
     @field_validator("tiers")
@@ -161,6 +171,8 @@ class Scenario(_Part):
     def only_virtual(self) -> list[Problem]:
         """Return a problem for each fault that cannot be live; empty if the scenario can be played live."""
         found: list[Problem] = []
+        if self.recorded:
+            found.append(Problem(("recorded",), "a recorded run is replayed in simulated time only"))
         for number, one in enumerate(self.disturbance):
             try:
                 fault_named(one.fault, ("disturbance", number), live=True)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
 from simulator.faults.catalogue import STRUCK, FaultRefused
+from simulator.scenarios.spec.recorded import write_recorded
 from simulator.scenarios.spec.scenario import (
     Scalar,
     Scenario,
@@ -68,6 +69,8 @@ def read_scenario(tree: Mapping[str, JSON]) -> Scenario:
     """Return the scenario in a tree. Raises Refused with a problem for each mistake."""
     problems: list[Problem] = []
     parts: dict[str, Any] = dict(tree)
+    if parts.get("recorded"):
+        parts.setdefault("disturbance", [])
     _take(parts, "disturbance", _disturbances, problems)
     _take(parts, "steady_state", _steady_state, problems)
     _take(parts, "expect", partial(_probes, at=("expect",), header="[[expect]]"), problems)
@@ -198,7 +201,10 @@ def dump(scenario: Scenario) -> str:
     top["workload"] = {"request": scenario.workload.request, **({"documents": documents} if documents else {})}
     if scenario.parameters:
         top["parameters"] = dict(scenario.parameters)
-    top["disturbance"] = [{"fault": one.fault, **one.values} for one in scenario.disturbance]
+    if scenario.disturbance or not scenario.recorded:
+        top["disturbance"] = [{"fault": one.fault, **one.values} for one in scenario.disturbance]
+    if scenario.recorded:
+        top["recorded"] = write_recorded(scenario.recorded)
     if scenario.expect:
         top["expect"] = list_written(scenario.expect)
     top["steady_state"] = {

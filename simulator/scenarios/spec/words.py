@@ -23,6 +23,7 @@ from simulator.faults.fault import (
     Times,
     ToolCalls,
 )
+from simulator.scenarios.spec.recorded import count_recorded
 from simulator.scenarios.spec.scenario import (
     Disturbance,
     Scalar,
@@ -169,8 +170,15 @@ def _end(given: Times) -> str:
 
 
 def disturbances_words(scenario: Scenario, overrides: Mapping[str, Scalar] | None = None) -> list[str]:
-    """Return a sentence for each disturbance. Raises ``catalogue.FaultRefused`` for parameters that do not fit."""
-    return [disturbance_words(one) for one in scenario.disturbances(overrides)]
+    """Return a sentence for the recording, and one for each disturbance. Raises ``catalogue.FaultRefused`` for
+    parameters that do not fit.
+    """
+    return [*recorded_words(scenario), *(disturbance_words(one) for one in scenario.disturbances(overrides))]
+
+
+def recorded_words(scenario: Scenario) -> list[str]:
+    """Return a sentence for the recorded parts of a captured run; empty without any."""
+    return [f"The recorded run is replayed: {count_recorded(scenario.recorded)}"] if scenario.recorded else []
 
 
 def describe_reach(scenario: Scenario) -> list[str]:

@@ -11,11 +11,13 @@ from fabric.runtime.ports.calls import ModelRequest, ToolRequest
 from simulator.cast.agents import Reply
 from simulator.clockwork.clock import EPOCH_US
 from simulator.scenarios.baseline.work import Ask, Serve
+from simulator.scenarios.spec.recorded import Recorded
 from simulator.scenarios.spec.scenario import Disturbance
 from simulator.scenarios.strikes import world as tool_strikes
 from simulator.scenarios.strikes.answers import EFFECTS, Struck
 from simulator.scenarios.strikes.needs import call_disturbed_tools
 from simulator.scenarios.strikes.places import build_places
+from simulator.scenarios.strikes.playback import Playback
 from simulator.scenarios.strikes.selection import Selects, find_absent, select_calls
 from simulator.scenarios.strikes.world import disturb_world, select_tool_calls
 from simulator.texts.problems import Problem
@@ -28,8 +30,11 @@ Now = Callable[[], int]
 class Injection:
     """The disturbances of one world. ``struck``: how often each has struck, by fault."""
 
-    def __init__(self, disturbances: Sequence[Disturbance], spec: FabricSpec) -> None:
+    def __init__(
+        self, disturbances: Sequence[Disturbance], spec: FabricSpec, recorded: Sequence[Recorded] = ()
+    ) -> None:
         self.disturbances = tuple(disturbances)
+        self.recorded = tuple(recorded)
         self.spec = spec
         self.where = build_places(spec)
         self.struck: Counter[str] = Counter()
@@ -47,6 +52,8 @@ class Injection:
         """
         disturb_world(world, self.disturbances, self.struck)
         called = call_disturbed_tools(ask, self.spec, self.disturbances)
+        if self.recorded:
+            called, serve = Playback(self.recorded, self.struck).begin(world, called, serve)
         return self.strike_model(called, world.clock.now, begin=world.clock.now()), self.strike_tools(serve)
 
     def absent(self) -> list[Problem]:

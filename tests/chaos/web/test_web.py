@@ -64,7 +64,7 @@ READS = {
 """POSTs since they are told in the audit stream; of what they export or reveal they change nothing, and each export or look is one of its own."""
 AT_ONCE = {
     *("openBreaker", "resetBreaker", "writeMemory", "deleteMemory", "resendNotification"),
-    *("askForDrills", "stopDrills", "pullDrillStop", "releaseDrillStop"),
+    *("askForDrills", "askForStaleDrills", "stopDrills", "pullDrillStop", "releaseDrillStop"),
     *("createDrillSchedule", "changeDrillSchedule", "pauseDrillSchedule", "resumeDrillSchedule", "deleteDrillSchedule"),
     *("runDrillSchedule", "importScenario", "playScenario", "captureRun"),
     *("publishFabric", "revertFabric", "importDraft"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,6 +31,8 @@ from simulator.scenarios.reports.formats import Drilled, count_failed, json_line
 from simulator.scenarios.reports.page import page
 
 FILES = (".yaml", ".yml", ".json")
+NOT_STALE = ("all", "samples", "failure", "tier", "changed", "recovers", "live", "here")
+"""Options that do not go with --stale."""
 SEEDS, DECISIONS = 2**32 - 1, 1_000
 REPORTS: Mapping[str, Callable[..., str]] = {"junit": junit, "html": page}
 """Writer of each report, by option."""
@@ -60,6 +63,11 @@ class Command(FabricCommand):
             action="store_true",
             help="of a file: only the cells whose verdict depends on something that it changes of the fabric published under its name; and how their chains differ",
         )
+        parser.add_argument(
+            "--stale",
+            action="store_true",
+            help="the stale cells of FABRIC, else of every fabric; these drills are kept",
+        )
         parser.add_argument("--seed", default="1", metavar="N", help="of the drills (1): a seed does always the same")
         parser.add_argument(
             "--recovers",
@@ -86,12 +94,30 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Drill the cells in turn, and print each result at once."""
         cells, seed = _cells(options), number_given("--seed", options["seed"], 0, SEEDS)
-        specs = self._fabrics(options)
+        if options["stale"]:
+            _check_stale(options)
+        specs = [] if options["stale"] else self._fabrics(options)
         if options["changed"]:
             cells = self._list_changed_cells(specs, cells, options)
         for option in REPORTS:
             writable(option, options[option])
-        at, began, found = datetime.now(UTC), time.perf_counter(), []
+        at, began = datetime.now(UTC), time.perf_counter()
+        found = self._drill_stale(seed, options) if options["stale"] else self._drill_all(specs, cells, seed, options)
+        seconds = time.perf_counter() - began
+        for option, written in REPORTS.items():
+            if options[option] is not None:
+                options[option].write_text(written(found, seconds, at=at), encoding="utf-8")
+        self.stdout.write(json_line(found, seconds) if options["json"] else _summarize(found, seconds))
+        return OTHER_END if count_failed(found) else OK
+
+    def _drill_all(
+        self,
+        specs: Sequence[FabricSpec],
+        cells: Sequence[tuple[FailureType, Tier]],
+        seed: int,
+        options: dict[str, Any],
+    ) -> list[Drilled]:
+        found = []
         for spec in specs:
             one = Drilled("" if spec.name == DEFAULT_TABLE else spec.name, [])
             found.append(one)
@@ -100,12 +126,18 @@ class Command(FabricCommand):
             for cell in self._drill_cells(spec, cells, seed, options):
                 one.cells.append(cell)
                 self.tell(*_describe_cell(spec.name if len(specs) > 1 else "", cell))
-        seconds = time.perf_counter() - began
-        for option, written in REPORTS.items():
-            if options[option] is not None:
-                options[option].write_text(written(found, seconds, at=at), encoding="utf-8")
-        self.stdout.write(json_line(found, seconds) if options["json"] else _summarize(found, seconds))
-        return OTHER_END if count_failed(found) else OK
+        return found
+
+    def _drill_stale(self, seed: int, options: dict[str, Any]) -> list[Drilled]:
+        from simulator.drills.management.live.stale import drilled_stale
+        from simulator.drills.tasks import wake
+
+        found: dict[str, Drilled] = {}
+        with closing(drilled_stale(options["fabric"] or "", seed=seed, wake=wake, say=self.tell)) as ended:
+            for name, cell in ended:
+                found.setdefault(name, Drilled(name, [])).cells.append(cell)
+                self.tell(*_describe_cell(name, cell))
+        return list(found.values())
 
     def _list_changed_cells(
         self, specs: Sequence[FabricSpec], cells: Sequence[tuple[FailureType, Tier]], options: dict[str, Any]
@@ -189,6 +221,17 @@ def _cells(options: dict[str, Any]) -> list[tuple[FailureType, Tier]]:
     if options["all"] and (failures or tiers):
         raise Refused("--all is all 24 cells: leave out --failure and --tier, or --all", code="invalid", field="all")
     return [(row, tier) for row, tier in CELLS if row in (failures or FailureType) and tier in (tiers or Tier)]
+
+
+def _check_stale(options: Mapping[str, Any]) -> None:
+    """Refuse options that select something else than the stale cells."""
+    for option in NOT_STALE:
+        if options[option]:
+            message = f"--stale selects the cells, of published fabrics, in simulated time: leave out --{option}"
+            raise Refused(message, code="invalid", field="stale")
+    if (options["fabric"] or "").endswith(FILES):
+        message = "--stale is about published fabrics: give a fabric's name, or none for all fabrics"
+        raise Refused(message, code="invalid", field="fabric")
 
 
 def read_words(option: str, given: Sequence[str] | None, names: type[Word]) -> list[Word]:

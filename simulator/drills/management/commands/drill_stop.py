@@ -15,8 +15,8 @@ class Command(FabricCommand):
     """Exit code 0: done; 2: refused, with a sentence."""
 
     help = (
-        "Stop all drills of the workspace (pull), or allow them again (release). Stopping ends every drill that waits or runs within a second, simulated and live. "
-        "No drill starts then from a page, the API, a schedule or a command. `drill run` still works: it stores nothing and touches no run."
+        "Stop all drills of the workspace (pull), or allow them again (release). Stopping ends every stored drill within a second, and none starts until release. "
+        "`drill run` without --stale still works: it stores nothing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -55,8 +55,13 @@ def drilled_here(
             yield build_cell(seen)
 
 
-def ended_here(actor: Actor, asked: DrillsAsked, say: Callable[[str], None]) -> Generator[DrillView]:
-    """Yield each requested drill at its end. Closing the generator stops the rest. ``say``: takes a line a phase."""
+def ended_here(
+    actor: Actor, asked: DrillsAsked, say: Callable[[str], None], driven: Iterator[str] | None = None
+) -> Generator[DrillView]:
+    """Yield each requested drill at its end. Closing the generator stops the rest. ``say``: takes a line a phase.
+
+    ``driven``: executes the next waiting drill at each step, where no worker does.
+    """
     try:
         for drill_id in asked.drills:
             told = 0
@@ -68,7 +73,8 @@ def ended_here(actor: Actor, asked: DrillsAsked, say: Callable[[str], None]) -> 
                 told = len(phases)
                 if seen.ended:
                     break
-                time.sleep(LOOK_S)
+                if driven is None or next(driven, None) is None:
+                    time.sleep(LOOK_S)
             yield seen
     finally:
         if Drill.objects.filter(batch=asked.batch, status__in=OPEN_STATUSES).exists():

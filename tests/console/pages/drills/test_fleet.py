@@ -13,6 +13,7 @@ from fabric.services.fabrics.revisions import fabric_publish
 from simulator.drills.models.tables import Drill
 from simulator.drills.selectors.drill_views import State
 from simulator.drills.services.drill_stop import pull_drill_stop
+from simulator.drills.services.drills import DrillsAsked
 from simulator.drills.services.fleet import FleetAsked
 from tests.console.pages.drills.test_views import ONE, OTHER, drilled, text
 from tests.people import member, signed_in
@@ -76,9 +77,13 @@ def test_all_stale_cells_are_started_by_one_button(browser, actor, small):
 
 
 def test_what_is_left_for_the_next_time_is_said():
-    said = fleet.describe_request(FleetAsked(480, 20, 3))
+    many = {f"fabric-{n}": DrillsAsked("", ("",) * 24, 0) for n in range(20)}
+    said = fleet.describe_request(FleetAsked(many, 3))
     assert said.startswith("480 cells of 20 fabrics are queued in simulated time. 3 more fabrics have stale cells")
-    assert fleet.describe_request(FleetAsked(1, 1, 0)) == "1 cell of 1 fabric is queued in simulated time."
+    assert (
+        fleet.describe_request(FleetAsked({"small": DrillsAsked("", ("",), 0)}, 0))
+        == "1 cell of 1 fabric is queued in simulated time."
+    )
 
 
 def test_while_drills_are_stopped_it_refuses_with_the_reason(browser, actor, small):

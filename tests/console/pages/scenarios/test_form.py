@@ -7,12 +7,16 @@ from html import unescape
 
 import pytest
 
+from fabric.services.fabrics.revisions import fabric_publish
+from simulator.drills.library.captures import scenario_capture
 from simulator.drills.library.selectors import scenario_get
 from simulator.drills.library.services import scenario_duplicate, scenario_save
 from simulator.drills.models.tables import StoredScenario
 from simulator.scenarios.spec.toml import parse_scenario
 from tests.console.pages.scenarios.test_views import text
+from tests.fabric.services.world import ran
 from tests.people import member, signed_in
+from tests.simulator.drills.library.test_captures import FAILING
 
 NEW = "/scenarios/new"
 SENT = {
@@ -84,11 +88,33 @@ def test_both_tabs_lead_to_each_other_and_say_the_same(browser, small):
 
 
 def test_what_the_form_cannot_say_opens_as_toml_with_one_sentence(browser, actor, small):
-    scenario_duplicate(actor=actor, name="endpoint-down", to="copied")
+    scenario_duplicate(actor=actor, name="person-too-late", to="copied")
     page = browser.get("/scenarios/copied/edit")
-    assert "The form cannot say this scenario: it has parameters that a drill may set." in text(page)
+    assert "The form cannot say this scenario: it has more than one disturbance." in text(page)
     assert parse_scenario(source_of(page)).name == "copied"
     assert "[parameters]" in source_of(browser.post("/scenarios/copied/edit", {"do": "form", "source": source_of(page), "version": "1"}))  # fmt: skip
+
+
+def test_a_field_that_each_drill_may_set_goes_through_the_form(browser, actor, small):
+    scenario_duplicate(actor=actor, name="endpoint-down", to="copied")
+    page = browser.get("/scenarios/copied/edit").content.decode()
+    assert re.search(r'name="s-status" value="1" checked', page)
+    assert re.search(r'name="s-who" value="1" checked', page)
+    assert not re.search(r'name="s-times" value="1" checked', page)
+    sent = SENT | {"name": "copied", "v-status": "502", "s-status": "1", "version": "1", "do": "save"}
+    assert browser.post("/scenarios/copied/edit", sent).status_code == 302
+    one = scenario_get(actor, "copied").readable()
+    assert (dict(one.parameters), one.disturbance[0].values["status"]) == ({"status": 502}, "${status}")
+    wrong = browser.post("/scenarios/copied/edit", sent | {"v-status": "200", "version": "2"})
+    assert wrong.status_code == 422
+    assert 'id="e-v-status"' in wrong.content.decode()
+
+
+def test_a_replayed_run_opens_as_toml_with_one_sentence(browser, actor):
+    run = ran(actor, fabric_publish(actor=actor, source=FAILING["server_error"]).name)
+    name = scenario_capture(actor=actor, run_id=run.id).view.name
+    page = browser.get(f"/scenarios/{name}/edit")
+    assert "The form cannot say this scenario: it replays a recorded run." in text(page)
 
 
 def test_one_of_ones_own_is_changed_in_the_form(browser, actor, small):

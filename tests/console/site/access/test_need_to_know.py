@@ -146,6 +146,7 @@ def test_no_member_changes_hidden_records(browser, program, mine, world):
             "notifications-mine",
             "account",
             "drills-stale",
+            "api-drills",
         ):
             continue
         if ROUTES[route] is Policy.API:
@@ -167,9 +168,13 @@ def test_no_member_changes_hidden_records(browser, program, mine, world):
     }
 
 
-def test_drills_of_all_stale_cells_are_of_their_own_fabrics(browser, mine):
+@pytest.mark.parametrize("door", ["page", "api"])
+def test_drills_of_all_stale_cells_are_of_their_own_fabrics(browser, program, mine, door):
     before = set(Drill.objects.values_list("id", flat=True))
-    assert browser.post("/drills/stale").status_code == 302
+    if door == "page":
+        assert browser.post("/drills/stale").status_code == 302
+    else:
+        assert program.post("/api/v1/drills", "{}", content_type="application/json").status_code == 202
     made = Drill.objects.exclude(id__in=before)
     assert {one.fabric.name for one in made.select_related("fabric")} == {"mine"}
 

@@ -14,7 +14,7 @@ from fabric.runtime.ports.batch_parts import origin_from
 from fabric.selectors.errors import Refused
 from fabric.selectors.fabrics.lookup import revision_spec
 from fabric.services.fabrics.revisions import fabric_publish
-from simulator.drills.library.captures import scenario_capture
+from simulator.drills.library.captures import capturable, scenario_capture
 from simulator.drills.library.selectors import scenario_get
 from simulator.scenarios.baseline.work import journaled_chain
 from simulator.scenarios.play.player import build_work, play
@@ -22,6 +22,7 @@ from simulator.scenarios.spec.scenario import Attached
 from simulator.scenarios.spec.toml import parse_scenario
 from simulator.texts.problems import Unreadable
 from tests.fabric.services.world import DOUBTFUL, NOTES, SMALL, SPARED, SPARED_STRICT, ran
+from tests.people import fresh, member
 from tests.simulator.drills.management.test_scenario_command import scenario
 
 PRICE = "    price: {input_usd_per_mtok: 1, output_usd_per_mtok: 2}\n"
@@ -94,8 +95,8 @@ def test_what_is_captured_is_the_run_s_and_says_so(actor):
     one = view.readable()
     assert one.failure is FailureType.PROVIDER
     assert f"Captured from run {run.id} of small@r1" in one.description
-    assert {each.fault for each in one.disturbance} == {"unavailable"}
-    assert {each.values["agent"] for each in one.disturbance} == {"planner"}
+    assert not one.disturbance, "what is replayed needs no fault"
+    assert {(each.kind, each.cause, each.call[:5]) for each in one.recorded} == {("model", "server_error", "plan.")}
     assert AuditLine.objects.get(kind="scenario_saved", subject="what-broke")
     with pytest.raises(Refused, match="the name what-broke is that of another scenario"):
         scenario_capture(actor=actor, run_id=run.id, name="what-broke")
@@ -105,11 +106,13 @@ def test_what_is_captured_is_the_run_s_and_says_so(actor):
 
 
 def test_what_no_fault_makes_is_said_and_nothing_is_kept(actor):
+    """Contents are withheld from a viewer, and no fault of the catalogue makes this failure."""
     run = ran(actor, fabric_publish(actor=actor, source=failing("auth")).name)
+    viewer = fresh(member("ben", "viewer"))
     with pytest.raises(
         Refused, match="nothing of this run can be made to happen again: event .*a call that failed of auth"
     ) as refused:
-        scenario_capture(actor=actor, run_id=run.id)
+        capturable(viewer, run.id)
     assert refused.value.code == "conflict"
 
 

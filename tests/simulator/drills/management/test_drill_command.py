@@ -16,6 +16,7 @@ from fabric.services.actors import owner_actor
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.fabrics.templates import SAMPLES, samples_publish
 from fabric.services.fabrics.yaml.document import fabric_dump
+from simulator.scenarios.promises.digests import CELLS
 from tests.fabric.services.world import SMALL
 from tests.simulator.drills.drilled import with_cell
 from tests.simulator.drills.selectors.test_standings import ONE, drilled, named
@@ -253,3 +254,46 @@ def test_coverage_counts_the_cells_of_every_fabric(actor, small):
     assert count_cells("--never").splitlines() == lines[:1]
     told = json.loads(count_cells("--json"))["fabrics"]
     assert [one["counts"] for one in told] == [{"never": 24}, {"pass": 1, "never": 23}]
+
+
+@pytest.mark.django_db
+def test_stale_cells_of_every_fabric_are_drilled_and_kept(actor, small):
+    drilled(actor, small, [cell for cell in CELLS if cell != ONE])
+    fabric_publish(actor=actor, source=named("another"))
+    drilled(actor, "another", list(CELLS[1:]))
+    code, out, err = drill("--stale", "--json")
+    found = json.loads(out)
+    assert (code, found["passed"], found["failed"]) == (0, 2, 0)
+    assert [one["fabric"] for one in found["cells"]] == ["another", "small"]
+    assert err.splitlines()[:2] == ["another: 1 stale cell", "no worker is alive: this process drills them"]
+    assert "small@r1  24 of 24 verified  24 pass" in count_cells()
+    code, out, _ = drill("--stale")
+    assert (code, out.split(",")[0]) == (0, "0 of 0 cells passed"), "nothing is stale any more"
+
+
+@pytest.mark.django_db
+def test_stale_cells_of_one_fabric_and_none_that_is_not_known_passes(actor, small, monkeypatch):
+    monkeypatch.setitem(reactions.REACTIONS, "replan", reactions.REACTIONS["abort"])
+    fabric_publish(actor=actor, source=named("another"))
+    drilled(actor, small, [cell for cell in CELLS if cell != (FailureType("plan_malformed"), Tier.BATCH)])
+    code, out, err = drill("--stale", "small", "--json")
+    assert (code, json.loads(out)["failed"]) == (1, 1), err
+    assert "another@r1  0 of 24 verified  24 never" in count_cells()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ("--stale", "--tier", "batch"),
+            "--stale selects the cells, of published fabrics, in simulated time: leave out",
+        ),
+        (("--stale", "mine.yaml"), "--stale is about published fabrics: give a fabric's name, or none"),
+        (("--stale", "nowhere"), "no fabric is named 'nowhere'"),
+    ],
+)
+def test_what_is_not_stale_is_refused(actor, given, said):
+    code, out, err = drill(*given)
+    assert (code, out) == (2, "")
+    assert said in err

@@ -14,11 +14,15 @@ from tests.people import fresh, member
 from tests.simulator.drills.selectors.test_standings import ONE, drilled, named
 
 
+def counted(asked: FleetAsked) -> tuple[int, int, int]:
+    return asked.cells, asked.fabrics, asked.left
+
+
 def test_every_stale_cell_is_started_once(actor, small):
     fabric_publish(actor=actor, source=named("partly"))
     drilled(actor, "partly", [ONE])
     woken = []
-    assert stale_ask(actor=actor, wake=lambda: woken.append(1)) == FleetAsked(47, 2, 0)
+    assert counted(stale_ask(actor=actor, wake=lambda: woken.append(1))) == (47, 2, 0)
     assert woken == [1]
     with pytest.raises(Refused, match="no cell of any fabric is stale") as refused:
         stale_ask(actor=actor)
@@ -31,8 +35,10 @@ def test_so_many_fabrics_at_once_and_the_rest_is_said(actor, small, monkeypatch)
     monkeypatch.setattr(fleet, "FABRICS_AT_ONCE", 1)
     for name in ("another", "third"):
         fabric_publish(actor=actor, source=named(name))
-    assert stale_ask(actor=actor) == FleetAsked(24, 1, 2)
-    assert stale_ask(actor=actor) == FleetAsked(24, 1, 1)
+    first = stale_ask(actor=actor)
+    assert (list(first.asked), counted(first)) == (["another"], (24, 1, 2))
+    assert counted(stale_ask(actor=actor, after="small")) == (24, 1, 0), "it goes on behind a name"
+    assert counted(stale_ask(actor=actor)) == (24, 1, 0)
 
 
 def test_while_drills_are_stopped_it_says_so_and_starts_none(actor, small):
@@ -45,7 +51,7 @@ def test_while_drills_are_stopped_it_says_so_and_starts_none(actor, small):
 def test_it_drills_only_where_the_actor_may(actor, small):
     fabric_publish(actor=actor, source=named("another"))
     vera = fresh(member("vera", "viewer", "editor@another"))
-    assert stale_ask(actor=vera) == FleetAsked(24, 1, 0)
+    assert counted(stale_ask(actor=vera)) == (24, 1, 0)
     assert set(Drill.objects.values_list("fabric__name", flat=True)) == {"another"}
     with pytest.raises(Refused, match="viola may not start drills") as refused:
         stale_ask(actor=fresh(member("viola", "viewer")))

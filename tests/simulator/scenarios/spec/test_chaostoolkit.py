@@ -227,6 +227,7 @@ SEEN: dict[str, Any] = {
     **dict.fromkeys(("cost_usd_micros", "duration_s", "model_calls", "tool_calls", "reviews", "replans"), 0),
     "state": "completed",
     "chain": "",
+    "causes": "",
     "answer": "",
     "citations": [],
     "violations": 0,
