@@ -95,6 +95,12 @@ class Run(models.Model):
     """Row of the decision table that it met last; "": none."""
     fired = models.TextField(blank=True, default="", db_default="")
     """Short names of the protections that fired (``core.state.trouble``), each between two line ends."""
+    breakers = models.TextField(blank=True, default="", db_default="")
+    """Breakers that refused its calls, as ``scope:name``, each between two line ends."""
+    unconfirmed_usd_micros = models.BigIntegerField(default=0, db_default=0)
+    """Part of the cost that no bill confirms: charged at the worst case."""
+    spent_on = models.TextField(blank=True, default="", db_default="")
+    """Cost by agent and by model, as JSON (``batch_parts.spent_text``)."""
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()

@@ -17,7 +17,7 @@ from fabric.core.state.run import Run
 from fabric.core.values.flow import PROVIDER_AWAY, RunState
 from fabric.core.values.frozen import replace
 from fabric.core.values.words import instant_exact
-from fabric.runtime.ports.batch_parts import ReviewChange, RunColumns, names_text
+from fabric.runtime.ports.batch_parts import ReviewChange, RunColumns, names_text, spent_text
 
 
 def columns(run: Run) -> RunColumns:
@@ -35,6 +35,9 @@ def columns(run: Run) -> RunColumns:
         cause=trouble.cause.value if trouble.cause is not None else "",
         failure=trouble.failure.value if trouble.failure is not None else "",
         fired=names_text(trouble.fired) if trouble.fired else "",
+        breakers=names_text(trouble.breakers) if trouble.breakers else "",
+        unconfirmed_usd_micros=ledger.unconfirmed_usd_micros,
+        spent_on=spent_text(ledger.by_agent, ledger.by_model),
         started_at=run.started_at or None,
         ended_at=run.ended_at or None,
         deadline_at=run.deadline_at,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from fabric.core.texts.places import PlaceMap, drop_marks
+from fabric.core.values.fingerprint import encode
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace, value
 
@@ -114,6 +115,13 @@ def list_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split("\n") if name)
 
 
+def spent_text(agents: Mapping[str, int], models: Mapping[str, int]) -> str:
+    """Return costs for a column: JSON of micro-dollars by ``agent:NAME`` and ``model:NAME``; "" for none."""
+    spent = {f"agent:{name}": cost for name, cost in agents.items()}
+    spent.update({f"model:{name}": cost for name, cost in models.items()})
+    return encode(spent).decode() if spent else ""
+
+
 @value(kw_only=True)
 class RunColumns:
     """The run row's projection after the batch: what lists filter on."""
@@ -132,6 +140,12 @@ class RunColumns:
     """Row of the decision table that it met last; "": none."""
     fired: str = ""
     """Short names of the protections that fired (``names_text``)."""
+    breakers: str = ""
+    """Breakers that refused its calls, as ``scope:name`` (``names_text``)."""
+    unconfirmed_usd_micros: int = 0
+    """Part of the cost that no bill confirms."""
+    spent_on: str = ""
+    """Cost by agent and by model (``spent_text``)."""
     started_at: int | None = None
     ended_at: int | None = None
     deadline_at: int = 0
