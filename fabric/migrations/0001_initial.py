@@ -981,6 +981,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
+            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('state__in', ['aborted', 'cancelled', 'completed', 'failed', 'stopped']), _negated=True), name='run_live'),
         ),
         migrations.AddIndex(
@@ -998,10 +1002,6 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), models.F('cause'), models.F('failure'), condition=models.Q(('cause', ''), ('fired', ''), _negated=True), name='run_troubled'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
         ),
         migrations.AddIndex(
             model_name='run',

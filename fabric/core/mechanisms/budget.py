@@ -172,7 +172,9 @@ def _settle_reservation(state: State, held: Reservation, cost: int, tokens: int,
         overrun_usd_micros=state.overrun_usd_micros + max(0, cost - held.usd_micros),
         by_stage=_plus(state.by_stage, held.stage, cost),
         by_agent=_plus(state.by_agent, held.agent, cost) if held.agent else state.by_agent,
-        by_model=_plus(state.by_model, held.model, cost) if held.model else state.by_model,
+        by_model={**state.by_model, held.model: state.by_model.get(held.model, 0) + cost}
+        if held.model
+        else state.by_model,
         tokens_by_stage=_plus(state.tokens_by_stage, held.stage, tokens),
         tokens_by_agent=_plus(state.tokens_by_agent, held.agent, tokens) if held.agent else state.tokens_by_agent,
     )

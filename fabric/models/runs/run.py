@@ -100,7 +100,7 @@ class Run(models.Model):
     unconfirmed_usd_micros = models.BigIntegerField(default=0, db_default=0)
     """Part of the cost that no bill confirms: charged at the worst case."""
     spent_on = models.TextField(blank=True, default="", db_default="")
-    """Cost by agent and by model, as JSON (``batch_parts.spent_text``)."""
+    """JSON of micro-dollars by name, under ``agent`` and ``model``."""
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()
@@ -166,6 +166,7 @@ class Run(models.Model):
                     ("final_tokens", "run_tokens"),
                 )
             ),
+            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             # The list of runs in its own order, each a part of them, with the columns that are counted by.
             Index(*_NEWEST, F("state"), condition=~Q(state__in=ENDED), name="run_live"),
             Index(*_NEWEST, F("state"), F("ended_at"), F("recovered"), condition=_BAD, name="run_bad"),
@@ -173,7 +174,6 @@ class Run(models.Model):
             Index(*_NEWEST, F("state"), condition=Q(recovered=True), name="run_recovered"),
             # SQLite prefers run_list to a wider index, so the column fired is not in it.
             Index(*_NEWEST, F("cause"), F("failure"), condition=~Q(cause="", fired=""), name="run_troubled"),
-            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             Index(F("workspace"), F("session_key"), *_NEWEST[1:], condition=~Q(session_key=""), name="run_session"),
             Index(
                 fields=["queue", "priority", "wake_at"],

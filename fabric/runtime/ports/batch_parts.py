@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
 from fabric.core.texts.places import PlaceMap, drop_marks
-from fabric.core.values.fingerprint import encode
 from fabric.core.values.flow import RunState
 from fabric.core.values.frozen import replace, value
 
@@ -115,13 +114,6 @@ def list_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split("\n") if name)
 
 
-def spent_text(agents: Mapping[str, int], models: Mapping[str, int]) -> str:
-    """Return costs for a column: JSON of micro-dollars by ``agent:NAME`` and ``model:NAME``; "" for none."""
-    spent = {f"agent:{name}": cost for name, cost in agents.items()}
-    spent.update({f"model:{name}": cost for name, cost in models.items()})
-    return encode(spent).decode() if spent else ""
-
-
 @value(kw_only=True)
 class RunColumns:
     """The run row's projection after the batch: what lists filter on."""
@@ -145,7 +137,7 @@ class RunColumns:
     unconfirmed_usd_micros: int = 0
     """Part of the cost that no bill confirms."""
     spent_on: str = ""
-    """Cost by agent and by model (``spent_text``)."""
+    """JSON of micro-dollars by name, under ``agent`` and ``model``; "" before the first call."""
     started_at: int | None = None
     ended_at: int | None = None
     deadline_at: int = 0
