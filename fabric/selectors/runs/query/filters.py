@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, Q
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q
 from django.db.models import Value as Literal
 
 from fabric.core.spec.policies.breakers import BreakerScope
@@ -18,6 +18,7 @@ from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
 from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
 from fabric.runtime.ports.batch_parts import names_text
+from fabric.selectors.runs.punctuality import PUNCTUALITY, find_timed_reviews
 from fabric.selectors.runs.labels import find_labelled, match_labelled
 from fabric.selectors.runs.lookup import WAITS
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
@@ -132,6 +133,12 @@ def _priority(value: Value, fabrics: Ids, workspace_id: str) -> Q:
 def _match_any(column: str, value: Value) -> Q:
     chosen = value if isinstance(value, tuple) else ()
     return Q(**{column: chosen[0]}) if len(chosen) == 1 else Q(**{f"{column}__in": list(chosen)})
+
+
+def _review(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    chosen = value if isinstance(value, tuple) else ()
+    asked = reduce(or_, (PUNCTUALITY[name] for name in chosen))
+    return Q(Exists(find_timed_reviews().filter(asked, run_id=OuterRef("id"))))
 
 
 def _fabric(value: Value, fabrics: Ids, workspace_id: str) -> Q:
@@ -249,6 +256,7 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "agent": _spent_on("agent"),
     "model": _spent_on("model"),
     "tier": _tier,
+    "review": _review,
     "priority": _priority,
     "started": _match_bounds("created_at"),
     "ended": _match_bounds("ended_at"),

@@ -110,6 +110,13 @@ FIELDS: Mapping[str, Field] = {
         kind=Kind.KEY, means="a model that it called, by the fabric's name for it", example="model:fast", many=True
     ),
     "tier": Field(kind=Kind.CHOICE, means="the tier it picked", example="tier:batch", choices=tuple(Tier)),
+    "review": Field(
+        kind=Kind.CHOICE,
+        means="a review of it, by the time of its answer; several with commas",
+        example="review:late,expired",
+        choices=("in_time", "late", "expired", "overdue", "waiting"),
+        many=True,
+    ),
     "priority": Field(
         kind=Kind.CHOICE,
         means="how urgently it is claimed",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import json
+import re
 import time
 from dataclasses import asdict
 from itertools import product
