@@ -55,6 +55,7 @@ ROUTES: Mapping[str, Policy] = {
     "overview-card": Policy.SIGNED_IN,
     "overview-failures": Policy.SIGNED_IN,
     "start": Policy.SIGNED_IN,
+    "dashboards": Policy.SIGNED_IN,
     "runs": Policy.SIGNED_IN,
     "run-stops": Policy.SIGNED_IN,
     "run-stop-allow": Policy.SIGNED_IN,

@@ -137,6 +137,7 @@ def _list_groups(rows: Rows, query: Query, fabrics: Ids, asked: DashboardAsked) 
         yield Group(
             name=name,
             query=line,
+            terms=terms,
             figures=figures[place, 0],
             costs=tuple(costs[place]),
             counts=tuple(counts[place]),

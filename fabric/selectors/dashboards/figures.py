@@ -101,6 +101,8 @@ class Group:
     """Name in words; of a revision, model or agent with its fabric."""
     query: str
     """Query line that finds its runs; empty: no line says it."""
+    terms: tuple[str, ...] | None
+    """Terms of the query line that find its runs among the others; None: no term says it."""
     figures: Figures
     costs: tuple[int, ...]
     """Spending in each stretch of time."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fabric.selectors.runs.query.grammar import CHARS_MAX, FIELDS, TERMS_MAX, Query
 from fabric.selectors.runs.query.values import Kind
 
@@ -42,8 +40,3 @@ def _narrow(query: Query, line: str, term: str) -> str | None:
 def quote_value(value: str) -> str:
     """Return a label's value as a line has it."""
     return f'"{value}"' if any(char.isspace() for char in value) else value
-
-
-def join_terms(terms: Sequence[str]) -> str:
-    """Return terms as one line."""
-    return " ".join(terms)

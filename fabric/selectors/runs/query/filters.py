@@ -18,9 +18,9 @@ from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
 from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
 from fabric.runtime.ports.batch_parts import names_text
-from fabric.selectors.runs.punctuality import PUNCTUALITY, find_timed_reviews
 from fabric.selectors.runs.labels import find_labelled, match_labelled
 from fabric.selectors.runs.lookup import WAITS
+from fabric.selectors.runs.punctuality import PUNCTUALITY, find_timed_reviews
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
 from fabric.selectors.runs.query.values import Bounds, LabelAsked, Value
 
