@@ -220,6 +220,7 @@ ROUTES: Mapping[str, Policy] = {
     "api-run-context": Policy.API,
     "api-run-labels": Policy.API,
     "api-runs-export": Policy.API,
+    "api-dashboard": Policy.API,
     "api-run-fork": Policy.API,
     "api-run-events": Policy.API,
     "api-runs-jobs": Policy.API,

@@ -33,9 +33,9 @@ from fabric.selectors.runs.query.filters import Ids
 from fabric.selectors.runs.query.grammar import Query
 from fabric.selectors.runs.query.list_pages import match_runs
 
-RUNS_MAX = 100_000
+RUNS_MAX = 50_000
 """Largest number of newest runs that are counted."""
-LIMIT_S = 5.0
+LIMIT_S = 6.0
 NO_NAME = {
     Grouping.MODEL: "tools and child runs",
     Grouping.AGENT: "no agent",
