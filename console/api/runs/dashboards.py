@@ -123,7 +123,7 @@ def get_dashboard(
     by: By = None,
     zone: Zone = None,
 ) -> DashboardOut:
-    """Get figures of runs: outcomes, spending, latency, protections and reviews, by group and over time."""
+    """Get figures of runs. By group and over time."""
     actor = find_actor(request)
     fabrics = fabric_ids(actor)
     query = read_query(q or "", tuple(fabrics), zone)

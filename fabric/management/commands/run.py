@@ -371,11 +371,11 @@ def _add_list(actions: Any) -> CommandParser:
 
 
 def _add_stats(actions: Any) -> CommandParser:
-    stats: CommandParser = actions.add_parser("stats", help="figures of runs by group and over time, as on Dashboards")
-    stats.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs: state:failed label.team=ops")
-    stats.add_argument("--range", default="", metavar="RANGE", help=f"{', '.join(DAYS)}, until now ({USUAL_RANGE})")
-    stats.add_argument("--bucket", default="", metavar="WIDTH", help=f"a stretch of time: {', '.join(Width)}")
-    stats.add_argument("--by", default="", metavar="WHAT", help="fabric, revision, model, agent or label.KEY (fabric)")
+    stats: CommandParser = actions.add_parser("stats", help="figures of runs, as on Dashboards")
+    stats.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs")
+    stats.add_argument("--range", default="", metavar="RANGE", help=f"{', '.join(DAYS)} ({USUAL_RANGE})")
+    stats.add_argument("--bucket", default="", metavar="WIDTH", help=f"{', '.join(Width)}")
+    stats.add_argument("--by", default="", metavar="WHAT", help="fabric, revision, model, agent, label.KEY")
     _add_zone(stats)
     return stats
 

@@ -18,8 +18,8 @@ NOW = int(datetime(2026, 11, 25, 23, 30, tzinfo=UTC).timestamp()) * US
 HOUR = 3_600 * US
 
 
-def at(*when: int, zone=UTC) -> int:
-    return int(datetime(*when, tzinfo=zone).timestamp()) * US
+def at(year: int, month: int, day: int, hour: int = 0, minute: int = 0, *, zone=UTC) -> int:
+    return int(datetime(year, month, day, hour, minute, tzinfo=zone).timestamp()) * US
 
 
 def bounds(term: str, zone, now: int = NOW) -> Bounds:
