@@ -3,6 +3,7 @@
 from django.urls import include, path
 
 from console.pages.audit import views as audit
+from console.pages.dashboards import views as dashboards
 from console.pages.docs import views as docs
 from console.pages.drafts import beginnings as fabric_new
 from console.pages.drafts import merge as fabric_merge
@@ -92,6 +93,7 @@ urlpatterns = [
     path("models/key", models.key, name="model-key"),
     path("models/key/delete", models.delete_key, name="model-key-delete"),
     path("models/<slug:model_id>/test", models.test, name="model-test"),
+    path("dashboards", dashboards.dashboards, name="dashboards"),
     path("runs", runs_list.runs, name="runs"),
     path("runs/news", runs_list.news, name="runs-news"),
     path("runs/export", runs_list.export, name="runs-export"),

@@ -14,6 +14,7 @@ from console.launch.processes.data_directory import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
 FILES = (
+    "tests/fabric/selectors/dashboards/test_dashboard.py",
     "tests/fabric/selectors/reviews/decisions/test_history.py",
     "tests/fabric/services/reviews/test_approved_bytes.py",
     "tests/fabric/services/reviews/test_export.py",

@@ -22,11 +22,11 @@ from console.api.fabrics import files as fabric_files
 from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
+from console.api.runs import dashboards, records, stops
 from console.api.runs import decisions as explained
 from console.api.runs import jobs as run_jobs
 from console.api.runs import labels as run_labels
 from console.api.runs import operations as runs
-from console.api.runs import records, stops
 from console.site.errors.pages import STATUS
 from console.site.errors.problems import RETRY_AFTER, FieldError, Problem, build_id, problem_response
 from fabric.runtime.ports.journal import StoreUnavailable
@@ -66,6 +66,7 @@ ROUTERS = (
     run_jobs.router,
     explained.router,
     run_labels.router,
+    dashboards.router,
     records.cost_router,
     records.router,
     records.bundle_router,

@@ -319,6 +319,9 @@ class Migration(migrations.Migration):
                 ('cause', models.TextField(blank=True, db_default='', default='')),
                 ('failure', models.TextField(blank=True, db_default='', default='')),
                 ('fired', models.TextField(blank=True, db_default='', default='')),
+                ('breakers', models.TextField(blank=True, db_default='', default='')),
+                ('unconfirmed_usd_micros', models.BigIntegerField(db_default=0, default=0)),
+                ('spent_on', models.TextField(blank=True, db_default='', default='')),
                 ('took_us', models.GeneratedField(db_persist=True, expression=django.db.models.expressions.CombinedExpression(models.F('ended_at'), '-', models.F('created_at')), output_field=models.BigIntegerField(null=True))),
                 ('final_cost_usd_micros', models.GeneratedField(db_persist=True, expression=models.Case(models.When(ended_at__isnull=False, then=models.F('cost_usd_micros'))), output_field=models.BigIntegerField(null=True))),
                 ('final_tokens', models.GeneratedField(db_persist=True, expression=models.Case(models.When(ended_at__isnull=False, then=models.F('tokens'))), output_field=models.BigIntegerField(null=True))),
@@ -980,6 +983,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('final_tokens'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('final_tokens__isnull', False)), name='run_tokens'),
+        ),
+        migrations.AddIndex(
+            model_name='run',
+            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
         ),
         migrations.AddIndex(
             model_name='run',

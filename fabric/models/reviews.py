@@ -21,6 +21,8 @@ FOLLOW_UP = "follow_up"
 """Kind that parks nothing. It is closed at its creation, so that it never counts as open (``FollowUpClosure`` has its
 handling).
 """
+WITHDRAWN = "withdrawn"
+"""Verb that closes a review whose subject is gone."""
 _LETS_NOTHING_PASS = Q(by_system=True) | Q(verb__in=("", "reject", "decline", "withdrawn"))
 _ALONE = Q(alone=True, approvals=1)
 

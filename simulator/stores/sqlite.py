@@ -42,7 +42,7 @@ SELECT at, seq, kind, version, header, payload, payload_hash, hash FROM fabric_e
 """
 _COLUMNS = """
 SELECT state, stage, epoch, cost_usd_micros, tokens, reason, recovered, truncated, cause, failure, fired,
-  started_at, ended_at, deadline_at
+  breakers, unconfirmed_usd_micros, spent_on, started_at, ended_at, deadline_at
 FROM fabric_run WHERE id = ?
 """
 _LEDGER = f"SELECT {MEMORY_COLUMNS} FROM fabric_memory_entry WHERE fabric_id = ? AND memory = ? ORDER BY rowid"  # noqa: S608
@@ -156,7 +156,7 @@ class SqliteWorldStore(SqliteStore):
         ((state, stage, epoch, cost, tokens, reason, recovered, truncated, *trouble, started, ended, deadline),) = (
             self._read(_COLUMNS, (run_id,))
         )
-        cause, failure, fired = trouble
+        cause, failure, fired, breakers, unconfirmed, spent_on = trouble
         return RunColumns(
             state=RunState(state),
             stage=stage,
@@ -169,6 +169,9 @@ class SqliteWorldStore(SqliteStore):
             cause=cause,
             failure=failure,
             fired=fired,
+            breakers=breakers,
+            unconfirmed_usd_micros=unconfirmed,
+            spent_on=spent_on,
             started_at=started,
             ended_at=ended,
             deadline_at=deadline,

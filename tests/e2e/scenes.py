@@ -254,6 +254,7 @@ STRANGER = (
 EMPTY = (
     Scene("overview-empty", "/"),
     Scene("runs-empty", "/runs"),
+    Scene("dashboards-empty", "/dashboards"),
     Scene("reviews-empty", "/reviews"),
     Scene("drills-never", "/drills/coverage?fabric=document-review"),
     Scene("notifications-empty", "/notifications"),
@@ -293,6 +294,9 @@ LISTS = (
     Scene("overview-paused", "/", pause),
     Scene("runs", "/runs"),
     Scene("runs-filter-open", "/runs", add_filter),
+    Scene("dashboards", "/dashboards?range=1d"),
+    Scene("dashboards-by-model", "/dashboards?by=model"),
+    Scene("dashboards-wrong", "/dashboards?q=state:nosuch", status=422),
     Scene("runs-filtered", "/runs?q=state:completed+costs"),
     Scene("runs-failed-by-end", "/runs?q=state:failed,aborted,stopped&sort=-ended"),
     Scene("runs-none", "/runs?q=state:failed+nosuchword"),

@@ -71,6 +71,9 @@ class RunOut(ResponseShape):
     fired: list[str] = Field(
         description=f"The protections that fired, the first one first: {', '.join(FIRED)}.", examples=[["budget"]]
     )
+    breakers: list[str] = Field(
+        description="The circuit breakers that refused its calls, as `scope:name`.", examples=[["provider:openai"]]
+    )
     truncated: bool = Field(description="True if the outcome is only the partial result at a stop.")
     replans: int = Field(description="Number of replans.")
     cost_usd_micros: int = Field(description="Spent so far, in millionths of a US dollar.", examples=[12500])
@@ -195,6 +198,7 @@ def run_columns(view: RunView) -> dict[str, Any]:
         "revision": view.revision_number,
         "replans": view.epoch,
         "fired": list(view.fired),
+        "breakers": list(view.breakers),
         "labels": dict(view.labels),
         "created_at": instant(view.created_at),
         "started_at": instant(view.started_at),

@@ -67,6 +67,7 @@ class NavigationPlace(NamedTuple):
 NAV: tuple[NavigationPlace, ...] = (
     NavigationPlace("overview", "Overview", "overview", ("overview",)),
     NavigationPlace("runs", "Runs", "runs", ("runs", "run"), standing.runs_live_count, "", "live"),
+    NavigationPlace("dashboards", "Dashboards", "chart", ("dashboards",)),
     NavigationPlace(
         "reviews",
         "Reviews",
@@ -92,7 +93,7 @@ NAV: tuple[NavigationPlace, ...] = (
     NavigationPlace("start", "New run", "plus", ("start",)),
 )
 """Rows of the navigation, in order. A row without a page is left out."""
-FOOT_ONLY = ("fabrics", "breakers")
+FOOT_ONLY = ("dashboards", "fabrics", "breakers")
 """Rows that a phone shows at the foot of the page: its bar has room for five and More."""
 SETTINGS, REFERENCE = "Settings", "Reference"
 MORE: tuple[NavigationPlace, ...] = (

@@ -52,6 +52,7 @@ KEYS: tuple[tuple[str, tuple[Key, ...]], ...] = (
         (
             Key("g o", "overview", "go", "overview"),
             Key("g r", "runs", "go", "runs"),
+            Key("g a", "dashboards", "go", "dashboards"),
             Key("g v", "reviews", "go", "reviews"),
             Key("g d", "drills", "go", "drills"),
             Key("g f", "fabrics", "go", "fabrics"),

@@ -70,6 +70,7 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-run-context", "POST"): Scope.START,
     ("api-run-labels", "POST"): Scope.START,
     ("api-runs-export", "GET"): Scope.READ,
+    ("api-dashboard", "GET"): Scope.READ,
     ("api-run-fork", "POST"): Scope.START,
     ("api-runs-jobs", "GET"): Scope.READ,
     ("api-runs-jobs", "POST"): Scope.START,

@@ -86,6 +86,9 @@ class State:
     """Reservations by command id."""
     by_stage: Mapping[str, int] = field(default_factory=dict)
     by_agent: Mapping[str, int] = field(default_factory=dict)
+    by_model: Mapping[str, int] = field(default_factory=dict)
+    unconfirmed_usd_micros: int = 0
+    """Part of the spending that no bill confirms: charged at the worst case."""
     cap_usd_micros: int | None = None
     """Micro-dollars that the parent reserved for this run; None: the run is no child."""
     cap_tokens: int | None = None
@@ -137,35 +140,41 @@ def observe(state: State, event: Event) -> State:
         return replace(state, reserved={**state.reserved, fact.command_id: held})
     if fact.kind == "run_ended":  # Reservations that are still open then are never settled: the ledger ends as it is.
         for held in state.reserved.values():
-            state = _settle_reservation(state, held, held.usd_micros, held.tokens)
+            state = _settle_reservation(state, held, held.usd_micros, held.tokens, held.usd_micros)
         return replace(state, reserved={}) if state.reserved else state
     held_or_none = state.reserved.get(fact.command_id)
     if held_or_none is None:
         return state
     reserved = {key: value for key, value in state.reserved.items() if key != fact.command_id}
-    cost, tokens = _actual(fact)
-    return _settle_reservation(replace(state, reserved=reserved), held_or_none, cost, tokens)
+    return _settle_reservation(replace(state, reserved=reserved), held_or_none, *_actual(fact))
 
 
-def _actual(fact: Any) -> tuple[int, int]:
+def _actual(fact: Any) -> tuple[int, int, int]:
+    """Return cost, tokens, and the part of the cost that no bill confirms."""
     if fact.kind == "model_answered":
-        return fact.cost_usd_micros, fact.input_tokens + fact.output_tokens
+        return fact.cost_usd_micros, fact.input_tokens + fact.output_tokens, 0
     if fact.kind in ("tool_answered", "input_requested"):
-        return fact.cost_usd_micros, 0
+        return fact.cost_usd_micros, 0, 0
     if fact.kind == "child_answered":
-        return fact.cost_usd_micros, fact.tokens
-    return fact.charged_usd_micros, fact.charged_tokens
+        return fact.cost_usd_micros, fact.tokens, 0
+    charged = fact.charged_usd_micros
+    billed = fact.kind == "attempt_failed" and fact.billed
+    return charged, fact.charged_tokens, 0 if billed else charged
 
 
-def _settle_reservation(state: State, held: Reservation, cost: int, tokens: int) -> State:
+def _settle_reservation(state: State, held: Reservation, cost: int, tokens: int, unconfirmed: int) -> State:
     return replace(
         state,
+        unconfirmed_usd_micros=state.unconfirmed_usd_micros + unconfirmed,
         surprises=_note_surprise(state.surprises, held, cost, tokens),
         spent_usd_micros=state.spent_usd_micros + cost,
         spent_tokens=state.spent_tokens + tokens,
         overrun_usd_micros=state.overrun_usd_micros + max(0, cost - held.usd_micros),
         by_stage=_plus(state.by_stage, held.stage, cost),
         by_agent=_plus(state.by_agent, held.agent, cost) if held.agent else state.by_agent,
+        by_model={**state.by_model, held.model: state.by_model.get(held.model, 0) + cost}
+        if held.model
+        else state.by_model,
         tokens_by_stage=_plus(state.tokens_by_stage, held.stage, tokens),
         tokens_by_agent=_plus(state.tokens_by_agent, held.agent, tokens) if held.agent else state.tokens_by_agent,
     )

@@ -1,4 +1,5 @@
-"""Folds the trouble of a run: its last failure, and the protections that fired. Lists and queries show it.
+"""Folds the trouble of a run: its last failure, the protections that fired, the breakers that refused its calls. Lists
+and queries show it.
 
 A protection has a short name here: ``fired:budget`` finds it, and the run's row has it. A short name never changes,
 since rows keep it.
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fabric.core.events.decisions import ReactionDecided, RungSkipped
+from fabric.core.events.parts import TripRecord
+from fabric.core.spec.policies.breakers import KIND as BREAKER
 from fabric.core.spec.policies.decision_table import Reaction
-from fabric.core.values.frozen import value
+from fabric.core.values.frozen import replace, value
 from fabric.core.values.taxonomy import Cause, FailureType
 
 UNDO = "undo"
@@ -69,6 +72,8 @@ class Trouble:
     """Row of the decision table that was met last; a direct reaction meets none."""
     fired: tuple[str, ...] = ()
     """Short names of the protections that fired, the first one first."""
+    breakers: tuple[str, ...] = ()
+    """Breakers that refused its calls, as ``scope:name``, the first one first."""
 
 
 UNTROUBLED = Trouble()
@@ -77,21 +82,29 @@ UNTROUBLED = Trouble()
 
 def add_decision(trouble: Trouble, fact: ReactionDecided) -> Trouble:
     """Return the trouble after a decision: its mechanisms fired, and its reaction may be a help."""
-    names = [MECHANISMS.get(trip.mechanism, "") for trip in (fact.cause, *fact.causes)]
+    trips = (fact.cause, *fact.causes)
+    names = [MECHANISMS.get(trip.mechanism, "") for trip in trips]
     fired = _add(trouble.fired, *names, REACTIONS[Reaction(fact.reaction)])
-    return Trouble(fact.cause.cause, fact.failure_type or trouble.failure, fired)
+    breakers = _add(trouble.breakers, *map(_name_breaker, trips))
+    return Trouble(fact.cause.cause, fact.failure_type or trouble.failure, fired, breakers)
 
 
 def add_skip(trouble: Trouble, fact: RungSkipped) -> Trouble:
     """Return the trouble after a rung was skipped: the mechanism that refused it fired."""
-    refused = MECHANISMS.get(fact.trip.mechanism, "") if fact.trip is not None else ""
-    return Trouble(trouble.cause, trouble.failure, _add(trouble.fired, refused))
+    if fact.trip is None:
+        return trouble
+    fired = _add(trouble.fired, MECHANISMS.get(fact.trip.mechanism, ""))
+    return replace(trouble, fired=fired, breakers=_add(trouble.breakers, _name_breaker(fact.trip)))
 
 
 def add_undoing(trouble: Trouble) -> Trouble:
     """Return the trouble once the run's mutations are undone."""
-    return Trouble(trouble.cause, trouble.failure, _add(trouble.fired, UNDO))
+    return replace(trouble, fired=_add(trouble.fired, UNDO))
 
 
-def _add(fired: tuple[str, ...], *names: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*fired, *filter(None, names))))
+def _name_breaker(trip: TripRecord) -> str:
+    return trip.evidence.scope if trip.mechanism == BREAKER else ""
+
+
+def _add(known: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*known, *filter(None, names))))

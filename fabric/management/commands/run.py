@@ -30,12 +30,14 @@ from fabric.management.output.run_list import (
     row_json,
     show_lines,
 )
+from fabric.management.output.run_stats import StatsAsked, find_stats, stats_json, stats_lines
 from fabric.management.output.runs import documents_read, progress, report, summary
 from fabric.management.run_follower import Following, silent
 from fabric.management.run_jobs import act_on_matching
 from fabric.program.name import program
 from fabric.runtime.ports.batch_parts import excerpt, find_origin
 from fabric.runtime.ports.journal import Document
+from fabric.selectors.dashboards.asked import DAYS, USUAL_RANGE, Width
 from fabric.selectors.list_file import FORMS
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.runs.lookup import run_get
@@ -63,7 +65,7 @@ class Command(FabricCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the verbs."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="VERB")
-        start, listing = _add_start(actions), _add_list(actions)
+        start, listing, stats = _add_start(actions), _add_list(actions), _add_stats(actions)
         show = actions.add_parser("show", help="what is known of a run, and its open reviews")
         label = actions.add_parser("label", help="set and remove labels of a run")
         follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
@@ -76,7 +78,7 @@ class Command(FabricCommand):
         _add_query(retry, required=True)
         for one in (start, follow, *controls):
             one.add_argument("--wait", action="store_true", help="stay while the run waits for a person")
-        for one in (start, listing, show, label, follow, retry, *controls):
+        for one in (start, listing, stats, show, label, follow, retry, *controls):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
         add_verbs(
             actions,
@@ -89,7 +91,7 @@ class Command(FabricCommand):
     def act(self, options: dict[str, Any]) -> int:
         """Carry out the verb."""
         actor, action = owner_actor(), options["action"]
-        if options.get("query") is not None and action != "list":
+        if options.get("query") is not None and action not in ("list", "stats"):
             return self._act_on_matching(actor, options)
         if "run" in options:
             if options["run"] is None:
@@ -146,6 +148,17 @@ class Command(FabricCommand):
             self.tell("no run matches")
         if more:
             self.tell(f"there are more: --after {more}")
+        return OK
+
+    def _stats(self, actor: Actor, options: dict[str, Any]) -> int:
+        zone = choose_zone(options["zone"])
+        given = StatsAsked(" ".join(options["query"]), options["range"], options["bucket"], options["by"], zone)
+        asked, found = find_stats(actor, given)
+        if options["json"]:
+            self.put(stats_json(asked, found))
+            return OK
+        for line in stats_lines(asked, found):
+            self.stdout.write(line)
         return OK
 
     def _export(self, actor: Actor, asked: RunsAsked, options: dict[str, Any]) -> int:
@@ -355,6 +368,16 @@ def _add_list(actions: Any) -> CommandParser:
     listing.add_argument("--out", type=Path, metavar="FILE", help="the file of --format (standard output)")
     listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
     return listing
+
+
+def _add_stats(actions: Any) -> CommandParser:
+    stats: CommandParser = actions.add_parser("stats", help="figures of runs, as on Dashboards")
+    stats.add_argument("query", nargs="*", metavar="QUERY", help="as on the page Runs")
+    stats.add_argument("--range", default="", metavar="RANGE", help=f"{', '.join(DAYS)} ({USUAL_RANGE})")
+    stats.add_argument("--bucket", default="", metavar="WIDTH", help=f"{', '.join(Width)}")
+    stats.add_argument("--by", default="", metavar="WHAT", help="fabric, revision, model, agent, label.KEY")
+    _add_zone(stats)
+    return stats
 
 
 def _add_control(actions: Any, verb: str, says: str) -> CommandParser:

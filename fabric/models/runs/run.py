@@ -95,6 +95,12 @@ class Run(models.Model):
     """Row of the decision table that it met last; "": none."""
     fired = models.TextField(blank=True, default="", db_default="")
     """Short names of the protections that fired (``core.state.trouble``), each between two line ends."""
+    breakers = models.TextField(blank=True, default="", db_default="")
+    """Breakers that refused its calls, as ``scope:name``, each between two line ends."""
+    unconfirmed_usd_micros = models.BigIntegerField(default=0, db_default=0)
+    """Part of the cost that no bill confirms: charged at the worst case."""
+    spent_on = models.TextField(blank=True, default="", db_default="")
+    """JSON of micro-dollars by name, under ``agent`` and ``model``."""
     started_at = models.BigIntegerField(null=True, blank=True)
     ended_at = models.BigIntegerField(null=True, blank=True)
     deadline_at = models.BigIntegerField()
@@ -163,6 +169,7 @@ class Run(models.Model):
                     ("final_tokens", "run_tokens"),
                 )
             ),
+            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             # The list of runs in its own order, each a part of them, with the columns that are counted by.
             Index(*_NEWEST, F("state"), condition=~Q(state__in=ENDED), name="run_live"),
             Index(*_NEWEST, F("state"), F("ended_at"), F("recovered"), condition=_BAD, name="run_bad"),

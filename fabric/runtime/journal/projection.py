@@ -14,6 +14,7 @@ from fabric.core.mechanisms import budget, find_state
 from fabric.core.people.eligibility import ALONE, ReviewAsked, list_reviewers
 from fabric.core.state.living import visible_state
 from fabric.core.state.run import Run
+from fabric.core.values.fingerprint import encode
 from fabric.core.values.flow import PROVIDER_AWAY, RunState
 from fabric.core.values.frozen import replace
 from fabric.core.values.words import instant_exact
@@ -35,6 +36,9 @@ def columns(run: Run) -> RunColumns:
         cause=trouble.cause.value if trouble.cause is not None else "",
         failure=trouble.failure.value if trouble.failure is not None else "",
         fired=names_text(trouble.fired) if trouble.fired else "",
+        breakers=names_text(trouble.breakers) if trouble.breakers else "",
+        unconfirmed_usd_micros=ledger.unconfirmed_usd_micros,
+        spent_on=encode({"agent": ledger.by_agent, "model": ledger.by_model}).decode() if ledger.by_agent else "",
         started_at=run.started_at or None,
         ended_at=run.ended_at or None,
         deadline_at=run.deadline_at,

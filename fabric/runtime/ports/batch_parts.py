@@ -132,6 +132,12 @@ class RunColumns:
     """Row of the decision table that it met last; "": none."""
     fired: str = ""
     """Short names of the protections that fired (``names_text``)."""
+    breakers: str = ""
+    """Breakers that refused its calls, as ``scope:name`` (``names_text``)."""
+    unconfirmed_usd_micros: int = 0
+    """Part of the cost that no bill confirms."""
+    spent_on: str = ""
+    """JSON of micro-dollars by name, under ``agent`` and ``model``; "" before the first call."""
     started_at: int | None = None
     ended_at: int | None = None
     deadline_at: int = 0

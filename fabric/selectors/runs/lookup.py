@@ -94,6 +94,7 @@ VIEW_COLUMNS = (
         "cause",
         "failure",
         "fired",
+        "breakers",
         "started_at",
         "ended_at",
         "deadline_at",
@@ -158,6 +159,8 @@ class RunView(Waiting):
     """Row of the decision table that it met last; "": none."""
     fired: tuple[str, ...] = ()
     """Short names of the protections that fired (``core.state.trouble``)."""
+    breakers: tuple[str, ...] = ()
+    """Breakers that refused its calls, as ``scope:name``."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Values by key; a child run has its root's."""
     cap_usd_micros: int | None = None
@@ -380,7 +383,8 @@ def make_view(actor: Actor, row: dict[str, Any], documents: tuple[str, ...] = ()
     reads = may_read(actor, row["fabric__name"])
     own |= {"reason": line_for(row["reason"], reads=reads), "title": title_for(row["title"], reads=reads)}
     own |= {"tier": Tier(row["tier"]), "state": RunState(row["state"]), "priority": Priority(row["priority"]).label}
-    own |= {"fired": list_names(row["fired"]), "labels": read_labels(row[LABELS])}
+    own |= {"fired": list_names(row["fired"]), "breakers": list_names(row["breakers"])}
+    own |= {"labels": read_labels(row[LABELS])}
     return RunView(
         **own,
         fabric_name=row["fabric__name"],

@@ -39,7 +39,8 @@ ERASED = b"{}"
 
 REFOLDED = (
     *("id", "seed", "tier", "last_seq", "head_hash", "state", "stage", "epoch", "cost_usd_micros", "tokens", "reason"),
-    *("recovered", "truncated", "cause", "failure", "fired", "started_at", "ended_at", "deadline_at"),
+    *("recovered", "truncated", "cause", "failure", "fired", "breakers"),
+    *("unconfirmed_usd_micros", "spent_on", "started_at", "ended_at", "deadline_at"),
 )
 """The columns of a run's row that refolding reads."""
 PROJECTED = (
@@ -53,6 +54,9 @@ PROJECTED = (
     "cause",
     "failure",
     "fired",
+    "breakers",
+    "unconfirmed_usd_micros",
+    "spent_on",
     "started_at",
     "ended_at",
 )

@@ -106,6 +106,9 @@ class _PartialColumns(NamedTuple):
     cause: str | None = None
     failure: str | None = None
     fired: str | None = None
+    breakers: str | None = None
+    unconfirmed_usd_micros: int | None = None
+    spent_on: str | None = None
     started_at: int | None = None
     deadline_at: int = 0
 
@@ -135,6 +138,9 @@ def _column_values(columns: Sequence[Any]) -> dict[str, Any]:
         "cause": texts([column.cause for column in columns]),
         "failure": texts([column.failure for column in columns]),
         "fired": texts([column.fired for column in columns]),
+        "breakers": texts([column.breakers for column in columns]),
+        "unconfirmed": bigints([column.unconfirmed_usd_micros for column in columns]),
+        "spent_on": texts([column.spent_on for column in columns]),
         "started_at": bigints([column.started_at for column in columns]),
         "ended_at": bigints([column.ended_at for column in columns]),
         "deadline_at": bigints([column.deadline_at for column in columns]),

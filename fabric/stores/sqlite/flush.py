@@ -158,7 +158,8 @@ def _event(row: JournalRow) -> tuple[Any, ...]:
 def _columns(batch: Batch, now: RunColumns) -> tuple[Any, ...]:
     return (
         *(batch.new_seq, batch.head, now.state.value, str(now.stage), now.epoch, now.cost_usd_micros, now.tokens),
-        *(now.reason, now.recovered, now.truncated, now.cause, now.failure, now.fired),
+        *(now.reason, now.recovered, now.truncated, now.cause, now.failure, now.fired, now.breakers),
+        *(now.unconfirmed_usd_micros, now.spent_on),
         *(now.started_at, now.ended_at, now.deadline_at, batch.run_id),
     )
 

@@ -181,15 +181,16 @@ FROM fabric_run WHERE id IN (SELECT value FROM json_each(?))
 WAITING = "SELECT run_id, input_id FROM fabric_inbox WHERE run_id IN (SELECT value FROM json_each(?)) AND consumed_seq IS NULL"
 UPDATE_RUN = """
 UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = ?, stage = ?, epoch = ?, cost_usd_micros = ?, tokens = ?, reason = ?,
-  recovered = ?, truncated = ?, cause = ?, failure = ?, fired = ?, started_at = ?, ended_at = ?,
-  deadline_at = CASE WHEN ?16 = 0 THEN deadline_at ELSE ?16 END
-WHERE id = ?17
+  recovered = ?, truncated = ?, cause = ?, failure = ?, fired = ?, breakers = ?, unconfirmed_usd_micros = ?,
+  spent_on = ?, started_at = ?, ended_at = ?, deadline_at = CASE WHEN ?19 = 0 THEN deadline_at ELSE ?19 END
+WHERE id = ?20
 """
 # For a batch that brings a part of the columns, or none: null leaves the row's as it is.
 MARK_RUN = """
 UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = coalesce(?, state), reason = coalesce(?, reason),
   ended_at = coalesce(?, ended_at), recovered = coalesce(?, recovered), truncated = coalesce(?, truncated),
-  cost_usd_micros = cost_usd_micros + ?, tokens = tokens + ? WHERE id = ?
+  cost_usd_micros = cost_usd_micros + ?8, unconfirmed_usd_micros = unconfirmed_usd_micros + ?8, tokens = tokens + ?9
+WHERE id = ?10
 """
 RAISE = "UPDATE fabric_run SET format = max(format, ?) WHERE id = ?"
 PROGRESS = "UPDATE fabric_run SET claims = 0 WHERE id = ? AND claims > 0"

@@ -128,5 +128,6 @@ def _columns(before: RunColumns, batch: Batch) -> RunColumns:
         recovered=before.recovered if now.recovered is None else now.recovered,
         truncated=before.truncated if now.truncated is None else now.truncated,
         cost_usd_micros=before.cost_usd_micros + now.charged_usd_micros,
+        unconfirmed_usd_micros=before.unconfirmed_usd_micros + now.charged_usd_micros,
         tokens=before.tokens + now.charged_tokens,
     )

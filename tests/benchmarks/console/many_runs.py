@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connection
 
+from fabric.core.values.fingerprint import encode
 from fabric.core.values.flow import RunState, Stage
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
@@ -40,6 +41,7 @@ TROUBLES = (
     ("below_tau", "", "\nscore\n"),
 )
 """Cause, row of the decision table and what fired, of runs that did not complete and of some that did."""
+AGENTS, MODELS = ("planner", "worker", "critic"), ("fast", "careful")
 PARENT = "019a3c5e-4a53-7c1e-9a64-3f7d2b1c0e55"
 """Id of the run that spawned all the child runs; it has no row itself."""
 LABELS = (
@@ -124,6 +126,7 @@ def _rows(
         fabric_id, revision_id = fabrics[-1 if number % 50_000 == 7 else draw.choice(common)]
         troubled = state in (RunState.FAILED, RunState.ABORTED) or number % 500 == 3
         cause, failure, fired = TROUBLES[number % len(TROUBLES)] if troubled else ("", "", "")
+        cost = draw.randrange(2_000, 900_000)
         title = f"{draw.choice(_WHAT)} {draw.choice(_WHEN)} {draw.choice(_OF)}, batch {number % 977}"
         yield blank | {
             "id": _id(at, draw),
@@ -141,12 +144,14 @@ def _rows(
             "state": state.value,
             "stage": (Stage.FINALIZE if done else draw.choice(tuple(Stage))).value,
             "epoch": int(draw.random() < 0.04),
-            "cost_usd_micros": draw.randrange(2_000, 900_000),
+            "cost_usd_micros": cost,
+            "spent_on": encode({"agent": _share(cost, AGENTS), "model": _share(cost, MODELS)}).decode(),
             "tokens": draw.randrange(500, 60_000),
             "reason": "finished" if done else "",
             "cause": cause,
             "failure": failure,
             "fired": fired,
+            "breakers": "\nprovider:openai\n" if "breaker" in fired else "",
             "recovered": done and draw.random() < 0.03,
             "started_at": at + 20_000,
             "ended_at": None if live else at + took,
@@ -154,6 +159,10 @@ def _rows(
             "last_seq": draw.randrange(12, 60),
             "head_hash": b"\0" * 32,
         }
+
+
+def _share(cost: int, names: tuple[str, ...]) -> dict[str, int]:
+    return dict.fromkeys(names, cost // (len(names) + 1))
 
 
 def _blank_row() -> dict[str, Any]:

@@ -28,6 +28,7 @@ INDEXED = (
     ("failed", "state:failed"),
     ("completed", "state:completed"),
     ("stopped by the budget", "fired:budget"),
+    ("one breaker", "breaker:provider:openai"),
     ("one failure", "failure:cost_overrun"),
     ("one cause", "cause:timeout"),
     ("one fabric", "fabric:claims-triage"),
@@ -57,6 +58,9 @@ SORTED = (
 SCANNED = (
     ("a revision", "revision:>7"),
     ("a stage", "stage:validate"),
+    ("an agent of none", "agent:nobody"),
+    ("a model", "model:careful"),
+    ("a review of none", "review:late"),
     ("a reason of none", "why:zebra"),
     ("high stakes", "tier:high_stakes"),
     ("a priority of none", "priority:critical"),

@@ -204,7 +204,7 @@ def write(run_id: str, events: list[Event], *, extra: tuple[tuple[str, int, byte
     )  # fmt: skip
     folded = fold(Run(run_id, tier=Tier(run.tier), seed=run.seed), events)
     columns = projection.columns(folded)
-    for name in ("stage", "epoch", "cost_usd_micros", "tokens", "reason", "recovered", "truncated", "cause", "failure", "fired", "started_at", "ended_at", "deadline_at"):  # fmt: skip
+    for name in ("stage", "epoch", "cost_usd_micros", "tokens", "reason", "recovered", "truncated", "cause", "failure", "fired", "breakers", "unconfirmed_usd_micros", "spent_on", "started_at", "ended_at", "deadline_at"):  # fmt: skip
         setattr(run, name, getattr(columns, name))
     run.created_at = events[0].at - US // 5
     run.state, run.last_seq, run.head_hash = columns.state.value, len(rows), head

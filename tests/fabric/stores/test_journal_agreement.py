@@ -120,6 +120,9 @@ class Play:
             cost_usd_micros=rng.randrange(99),
             ended_at=rng.choice((None, NOON)),
             fired=rng.choice(("", "\nbudget\n", "\nbudget\nretry\n")),
+            breakers=rng.choice(("", "\nprovider:openai\n")),
+            unconfirmed_usd_micros=rng.randrange(9),
+            spent_on=rng.choice(("", '{"agent":{},"model":{"fast":7}}')),
         )
         mark = RunMark(
             state=rng.choice(STATES),
@@ -165,6 +168,9 @@ class Play:
                 "cost_usd_micros",
                 "reason",
                 "fired",
+                "breakers",
+                "unconfirmed_usd_micros",
+                "spent_on",
                 "ended_at",
                 "format",
                 "claims",

@@ -18,10 +18,10 @@ from fabric.core.people.actor import Actor
 from fabric.core.texts.text import clean_text
 from fabric.core.values.frozen import value
 from fabric.models import Review
-from fabric.models.reviews import OPEN
+from fabric.models.reviews import OPEN, WITHDRAWN
 from fabric.selectors.database_time import time_limit
 from fabric.selectors.reach import match_visible
-from fabric.selectors.reviews.decisions.history import DAY_US, LIMIT_S, WITHDRAWN, HistoryFilter, find_decided
+from fabric.selectors.reviews.decisions.history import DAY_US, LIMIT_S, HistoryFilter, find_decided
 
 FIGURES_MAX = 10_000
 """Largest number of newest decisions for figures."""

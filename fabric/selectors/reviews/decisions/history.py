@@ -19,7 +19,7 @@ from fabric.core.texts.notifications import rfc3339
 from fabric.core.texts.text import clean_text
 from fabric.core.values.units import JSON, US
 from fabric.models import AuditLine, Review
-from fabric.models.reviews import DECIDED, FOLLOW_UP
+from fabric.models.reviews import DECIDED, FOLLOW_UP, WITHDRAWN
 from fabric.runtime.ports.batch_parts import list_names
 from fabric.selectors.contents import line_for, may_read, title_for
 from fabric.selectors.database_time import time_limit
@@ -32,7 +32,6 @@ LIMIT_S = 2.0
 """Seconds after which the database gives up a query."""
 CLAIMS_MAX = 2_000
 """Lines of the audit stream that are read for one page."""
-WITHDRAWN = "withdrawn"
 VERBS = ("approve", "edit", "reject", "respond", "decline", WITHDRAWN)
 """Possible outcomes of a review."""
 Who = Literal["", "people", "system"]

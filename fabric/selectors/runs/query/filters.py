@@ -10,15 +10,17 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, Q
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q
 from django.db.models import Value as Literal
 
+from fabric.core.spec.policies.breakers import BreakerScope
 from fabric.core.values.flow import TERMINAL
 from fabric.models import Priority, Run
 from fabric.models.runs.run import ASKED_FOR, BAD, BAD_STATES, IN_SESSION, LIVE, TROUBLED
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.runs.labels import find_labelled, match_labelled
 from fabric.selectors.runs.lookup import WAITS
+from fabric.selectors.runs.punctuality import PUNCTUALITY, find_timed_reviews
 from fabric.selectors.runs.query.grammar import FIELDS, Query, Term
 from fabric.selectors.runs.query.values import Bounds, LabelAsked, Value
 
@@ -61,7 +63,7 @@ def _index_words(term: Term) -> Q:
         return LIVE if not chosen & TERMINAL else Q()
     if term.field == "waits":
         return LIVE
-    if term.field in ("fired", "failure", "cause"):
+    if term.field in ("fired", "breaker", "failure", "cause"):
         return TROUBLED
     return IN_SESSION if term.field == "session" else Q()
 
@@ -92,6 +94,25 @@ def _fired(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return reduce(or_, (_match_words("fired", names_text([name])) for name in chosen))
 
 
+def _breaker(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    text = str(value)
+    if text == "*":
+        return ~Q(breakers="")
+    begins = "\n" if text.partition(":")[0] in tuple(BreakerScope) and ":" in text else ":"
+    return _match_words("breakers", begins + (text[:-1] if text.endswith("*") else f"{text}\n"))
+
+
+def _spent_on(kind: str) -> Callable[[Value, Ids, str], Q]:
+    def build(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+        text = str(value)
+        named = f'"{text[:-1]}' if text.endswith("*") else f'"{text}":'
+        # A name stands before a number, so a brace opens the models alone, and they are last.
+        around = ('{"agent":{', '"model":{') if kind == "agent" else ('"model":{', "")
+        return _match_texts("spent_on", around[0], named, around[1])
+
+    return build
+
+
 def _failure(value: Value, fabrics: Ids, workspace_id: str) -> Q:
     return _match_any("failure", value)
 
@@ -112,6 +133,12 @@ def _priority(value: Value, fabrics: Ids, workspace_id: str) -> Q:
 def _match_any(column: str, value: Value) -> Q:
     chosen = value if isinstance(value, tuple) else ()
     return Q(**{column: chosen[0]}) if len(chosen) == 1 else Q(**{f"{column}__in": list(chosen)})
+
+
+def _review(value: Value, fabrics: Ids, workspace_id: str) -> Q:
+    chosen = value if isinstance(value, tuple) else ()
+    asked = reduce(or_, (PUNCTUALITY[name] for name in chosen))
+    return Q(Exists(find_timed_reviews().filter(asked, run_id=OuterRef("id"))))
 
 
 def _fabric(value: Value, fabrics: Ids, workspace_id: str) -> Q:
@@ -199,8 +226,13 @@ class _Contains(Func):
 
 
 def _match_words(column: str, text: str) -> Q:
-    literal = re.sub(r"([\\%_])", r"\\\1", text)
-    return Q(_Contains(F(column), Literal(f"%{literal}%")))
+    return _match_texts(column, text)
+
+
+def _match_texts(column: str, *texts: str) -> Q:
+    """Return the condition on a column that has these texts one after the other."""
+    literals = (re.sub(r"([\\%_])", r"\\\1", text) for text in texts if text)
+    return Q(_Contains(F(column), Literal(f"%{'%'.join(literals)}%")))
 
 
 def _words(column: str) -> Callable[[Value, Ids, str], Q]:
@@ -218,9 +250,13 @@ BUILD: Mapping[str, Callable[[Value, Ids, str], Q]] = {
     "stage": _stage,
     "why": _words("reason"),
     "fired": _fired,
+    "breaker": _breaker,
     "failure": _failure,
     "cause": _cause,
+    "agent": _spent_on("agent"),
+    "model": _spent_on("model"),
     "tier": _tier,
+    "review": _review,
     "priority": _priority,
     "started": _match_bounds("created_at"),
     "ended": _match_bounds("ended_at"),

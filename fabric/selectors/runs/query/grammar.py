@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
 
+from fabric.core.spec.policies.breakers import BreakerScope
 from fabric.core.state.trouble import FIRED
 from fabric.core.texts.text import clean_text
 from fabric.core.values.flow import RunState, Stage
@@ -80,6 +81,14 @@ FIELDS: Mapping[str, Field] = {
         many=True,
         indexed=True,
     ),
+    "breaker": Field(
+        kind=Kind.BREAKER,
+        means="a breaker that refused its calls: scope:name, or a name; * for any ending",
+        example="breaker:provider:openai",
+        choices=tuple(f"{scope}:*" for scope in BreakerScope),
+        many=True,
+        indexed=True,
+    ),
     "failure": Field(
         kind=Kind.CHOICE,
         means="the row of the decision table that it met last",
@@ -94,7 +103,20 @@ FIELDS: Mapping[str, Field] = {
         choices=tuple(Cause),
         indexed=True,
     ),
+    "agent": Field(
+        kind=Kind.KEY, means="an agent that made calls, * for any ending", example="agent:planner", many=True
+    ),
+    "model": Field(
+        kind=Kind.KEY, means="a model that it called, by the fabric's name for it", example="model:fast", many=True
+    ),
     "tier": Field(kind=Kind.CHOICE, means="the tier it picked", example="tier:batch", choices=tuple(Tier)),
+    "review": Field(
+        kind=Kind.CHOICE,
+        means="a review of it, by the time of its answer; several with commas",
+        example="review:late,expired",
+        choices=("in_time", "late", "expired", "overdue", "waiting"),
+        many=True,
+    ),
     "priority": Field(
         kind=Kind.CHOICE,
         means="how urgently it is claimed",

@@ -76,6 +76,7 @@ class RunRow(Waiting):
     cause: str
     failure: str
     fired: str
+    breakers: str
     created_at: int
     ended_at: int | None
     last_seq: int

@@ -26,7 +26,17 @@ class RunLines(ListLines):
     called = "runs"
     columns = (
         *("id", "fabric", "revision", "tier", "state", "stage", "title", "reason", "cause", "failure", "fired"),
-        *("recovered", "truncated", "replans", "children", "cost_usd_micros", "tokens", "labels", "session_key"),
+        *(
+            "breakers",
+            "recovered",
+            "truncated",
+            "replans",
+            "children",
+            "cost_usd_micros",
+            "tokens",
+            "labels",
+            "session_key",
+        ),
         *("created_by", "created_at", "ended_at", "took_s"),
     )
 
@@ -84,6 +94,7 @@ def run_json(row: RunRow) -> dict[str, JSON]:
         "fabric": row.fabric_name,
         "revision": row.revision_number,
         "fired": list(list_names(row.fired)),
+        "breakers": list(list_names(row.breakers)),
         "replans": row.epoch,
         "labels": dict(row.labels),
         "created_at": rfc3339(row.created_at),

@@ -37,6 +37,7 @@ class Kind(StrEnum):
     ID = "id"
     TEXT = "text"
     LABEL = "label"
+    BREAKER = "breaker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class LabelAsked:
 
 
 Value = tuple[str, ...] | str | bool | Bounds | LabelAsked
-"""Signs of CHOICE; of NAME, KEY, ID and TEXT; of YES_NO; of numbers; of LABEL."""
+"""Signs of CHOICE; of NAME, KEY, ID, BREAKER and TEXT; of YES_NO; of numbers; of LABEL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,17 @@ def _drop_star(text: str) -> str:
     if -1 < at < len(text) - 1:
         raise Misread("a * stands only at the end: it means any ending", at, at + 1, "")
     return text
+
+
+def _breaker(text: str, choices: tuple[str, ...], known: Known) -> Value:
+    name = _drop_star(text)
+    scope, colon, _ = name.partition(":")
+    scopes = [choice.partition(":")[0] for choice in choices]
+    # Any other word before a colon is a name's own: an endpoint's has its port.
+    close = get_close_matches(scope.lower(), scopes, n=1, cutoff=0.7) if colon and scope not in scopes else []
+    if close:
+        raise Misread(f"{scope[:30]!r} is no scope of a breaker: did you mean {close[0]}?", 0, len(scope), close[0])
+    return name
 
 
 _ID = re.compile(r"[0-9a-fA-F-]{1,36}\*?")
@@ -353,5 +365,6 @@ READ: Mapping[Kind, Reader] = {
     Kind.ID: _id,
     Kind.TEXT: _text,
     Kind.LABEL: _label,
+    Kind.BREAKER: _breaker,
 }
 """The reader of each kind. Raises Misread."""

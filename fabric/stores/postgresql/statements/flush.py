@@ -21,12 +21,12 @@ b AS MATERIALIZED (
   SELECT * FROM unnest(
     :run_id::text[], :fence::bigint[], :last_seq::bigint[], :new_seq::bigint[], :head::bytea[], :state::text[], :stage::text[],
     :epoch::bigint[], :cost::bigint[], :tokens::bigint[], :reason::text[], :recovered::boolean[], :truncated::boolean[],
-    :cause::text[], :failure::text[], :fired::text[],
+    :cause::text[], :failure::text[], :fired::text[], :breakers::text[], :unconfirmed::bigint[], :spent_on::text[],
     :started_at::bigint[], :ended_at::bigint[], :deadline_at::bigint[], :wake_at::bigint[], :release::boolean[],
     :over::boolean[], :progress::boolean[]
   ) WITH ORDINALITY AS b(
     run_id, fence, last_seq, new_seq, head, state, stage, epoch, cost, tokens, reason, recovered, truncated, cause, failure, fired,
-    started_at, ended_at, deadline_at, wake_at, release, over, progress, n)
+    breakers, unconfirmed, spent_on, started_at, ended_at, deadline_at, wake_at, release, over, progress, n)
 )"""
 
 # Locking the inbox rows first makes a withdrawal and a consumption exclude each other: the second one finds nothing.
@@ -59,7 +59,8 @@ up AS (
 
 _COLUMNS = """state = b.state, stage = b.stage, epoch = b.epoch,
     cost_usd_micros = b.cost, tokens = b.tokens, reason = b.reason, recovered = b.recovered, truncated = b.truncated,
-    cause = b.cause, failure = b.failure, fired = b.fired, started_at = b.started_at, ended_at = b.ended_at"""
+    cause = b.cause, failure = b.failure, fired = b.fired, breakers = b.breakers,
+    unconfirmed_usd_micros = b.unconfirmed, spent_on = b.spent_on, started_at = b.started_at, ended_at = b.ended_at"""
 
 # For batches that bring a part of the columns, or none: null leaves the row's as it is, and no stage means that there
 # are not all of them.
@@ -69,6 +70,8 @@ _SOME_COLUMNS = """state = coalesce(b.state, r.state), stage = coalesce(b.stage,
     reason = coalesce(b.reason, r.reason), recovered = coalesce(b.recovered, r.recovered),
     truncated = coalesce(b.truncated, r.truncated),
     cause = coalesce(b.cause, r.cause), failure = coalesce(b.failure, r.failure), fired = coalesce(b.fired, r.fired),
+    breakers = coalesce(b.breakers, r.breakers), spent_on = coalesce(b.spent_on, r.spent_on),
+    unconfirmed_usd_micros = coalesce(b.unconfirmed, r.unconfirmed_usd_micros) + (:charged::bigint[])[b.n],
     started_at = CASE WHEN b.stage IS NULL THEN r.started_at ELSE b.started_at END,
     ended_at = CASE WHEN b.stage IS NULL THEN coalesce(b.ended_at, r.ended_at) ELSE b.ended_at END"""
 

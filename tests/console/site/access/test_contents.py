@@ -110,6 +110,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "api-fabric-memory-history": ("?memory=notes&key=k",),
     "search": ("?q=CANARY", "?q=notes"),
     "runs": ("", "?q=CANARY", "?q=-CANARY", "?q=why:CANARY", "?q=-why:CANARY"),
+    "dashboards": ("", "?q=CANARY", "?q=-CANARY", "?q=why:CANARY", "?q=-why:CANARY"),
     "reviews": ("", "?tab=open", "?tab=decided", "?tab=open&text=CANARY"),
     "reviews-history": ("", "?decided=all"),
 }

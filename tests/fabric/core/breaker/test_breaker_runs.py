@@ -60,6 +60,8 @@ def test_batch_waits_for_the_breaker_and_goes_on_when_the_probe_passes():
     assert len(made.requests) == 6
     refused = made.of(ev.AttemptFailed)[-1]
     assert (refused.trip.mechanism, refused.cause, refused.attempt) == ("circuit_breaker", Cause.SERVER_ERROR, 6)
+    assert made.run.trouble.breakers == (SCOPE,)
+    assert columns(made.run).breakers == f"\n{SCOPE}\n"
     waited = made.of(ev.RetryScheduled)[-1]
     assert waited.source == "breaker"
     fifth = next(event for event in made.events if event.fact.kind == "attempt_failed" and event.fact.attempt == 5)

@@ -53,6 +53,7 @@ def test_a_run_knows_what_it_met(met):
     trouble = scene().run.trouble
     assert (trouble.cause, trouble.failure) == (cause, failure)
     assert trouble.fired == fired
+    assert trouble.breakers == ()
 
 
 def test_an_untroubled_run_shares_one_value():

@@ -92,6 +92,16 @@ def test_a_run_that_has_ended():
     assert (now.state, now.recovered, now.truncated, now.reason) == (RunState.COMPLETED, True, False, "finished")
     assert (now.cause, now.failure, now.fired) == ("rate_limit", "provider_failure", "\nretry\n")
     assert now.ended_at == world.events[-1].at
+    assert now.breakers == ""
+
+
+def test_a_row_has_its_cost_by_agent_and_model_and_the_part_that_no_bill_confirms():
+    now = columns(ran(lone(), {"worker": [HANGS, summary()]}))
+    spent = json.loads(now.spent_on)
+    assert list(spent) == ["agent", "model"]
+    assert sum(spent["agent"].values()) == sum(spent["model"].values()) == now.cost_usd_micros
+    assert 0 < now.unconfirmed_usd_micros < now.cost_usd_micros
+    assert columns(ran(lone())).unconfirmed_usd_micros == 0
 
 
 def test_a_run_that_waits_after_a_decision_has_not_recovered():

@@ -22,7 +22,7 @@ from tests.sets import many
 
 LOST = {
     "state": "", "stage": "?", "epoch": 9, "cost_usd_micros": -1, "tokens": -1, "reason": "?", "recovered": True,
-    "truncated": True, "cause": "?", "failure": "?", "fired": "?", "started_at": None, "ended_at": 1, "deadline_at": 1, "wake_at": None,
+    "truncated": True, "cause": "?", "failure": "?", "fired": "?", "breakers": "?", "unconfirmed_usd_micros": -1, "spent_on": "?", "started_at": None, "ended_at": 1, "deadline_at": 1, "wake_at": None,
 }  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def kept(world):
             seed=run.new.seed, tier=run.new.tier, created_at=1, state=columns.state, stage=columns.stage,
             epoch=columns.epoch, cost_usd_micros=columns.cost_usd_micros, tokens=columns.tokens, reason=columns.reason,
             recovered=columns.recovered, truncated=columns.truncated, cause=columns.cause,
-            failure=columns.failure, fired=columns.fired, started_at=columns.started_at,
+            failure=columns.failure, fired=columns.fired, breakers=columns.breakers,
+            unconfirmed_usd_micros=columns.unconfirmed_usd_micros, spent_on=columns.spent_on, started_at=columns.started_at,
             ended_at=columns.ended_at, deadline_at=columns.deadline_at, last_seq=run.last_seq, head_hash=run.head,
             fence=run.fence, incarnation=run.incarnation, wake_at=run.wake_at,
         )  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
 from console.pages.runs.list.saved import COLUMN_WORDS
 from fabric.models import SavedView
 from fabric.selectors.runs.saved_views import COLUMNS
@@ -84,3 +87,18 @@ def test_the_columns_of_a_view_apply_while_it_is_shown(browser, actor, small):
     view_save(actor=actor, name="Money", query="state:queued", columns=["cost"])
     assert headings(browser.get("/runs?q=state:queued").content.decode()) == ["Select", "Run", "Cost"]
     assert len(headings(browser.get("/runs?q=tier:interactive").content.decode())) == 9
+
+
+def test_saved_views_and_columns_cost_one_statement_each(browser, actor):
+    def read_tables() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert browser.get("/runs").status_code == 200
+        sql = [one["sql"] for one in captured]
+        return [
+            table for one in sql for table in ("fabric_saved_view", "fabric_column_choice") if f'FROM "{table}"' in one
+        ]
+
+    assert sorted(read_tables()) == ["fabric_column_choice", "fabric_saved_view"]
+    for number in range(9):
+        view_save(actor=actor, name=f"View {number}", query="state:failed", sort="", columns=(), shared=number % 2 == 0)
+    assert sorted(read_tables()) == ["fabric_column_choice", "fabric_saved_view"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from itertools import product
 import pytest
 from django.db import connection
 
+from fabric.core.values.fingerprint import encode
 from fabric.core.values.flow import PROVIDER_AWAY, TERMINAL, RunState
 from fabric.core.values.labels import read_labels
 from fabric.core.values.taxonomy import Tier
@@ -47,6 +49,21 @@ TROUBLES = (
 )
 """Some of the runs, the oldest first: their cause, their row of the decision table, and what fired."""
 
+BREAKERS = {
+    36: ("provider:openai",),
+    37: ("provider:openai@host:80/v1", "agent:planner"),
+    38: ("agent:openai",),
+    39: ("stage:fan_out", "tool:plan_er"),
+}
+"""Breakers of some of them."""
+SPENT = (
+    (slice(50, 60), "planner", "fast"),
+    (slice(60, 70), "plan", "fast-2"),
+    (slice(70, 80), "fast", "plan"),
+    (slice(80, 84), "model", "agent"),
+)
+"""Agent and model of some runs."""
+
 
 @pytest.fixture
 def many(actor) -> dict[str, RunRow]:
@@ -67,8 +84,19 @@ def many(actor) -> dict[str, RunRow]:
     Run.objects.filter(id__in=ids[9:12]).update(revision_id=later.pk)
     for some, cause, failure, *fired in TROUBLES:
         Run.objects.filter(id__in=ids[some]).update(cause=cause, failure=failure, fired=names_text(fired))
+    for at, breakers in BREAKERS.items():
+        Run.objects.filter(id=ids[at]).update(breakers=names_text(breakers))
+    for some, agent, model in SPENT:
+        Run.objects.filter(id__in=ids[some]).update(
+            spent_on=encode({"agent": {agent: 7, "last": 0}, "model": {model: 7}}).decode()
+        )
     whole = runs_list._rows(Run.objects.filter(parent_run_id=None))
     return {row.id: row for row in (RunRow(*(*values, read_labels(held))) for *values, held in whole)}
+
+
+def spends(row: RunRow, kind: str, *names: str) -> bool:
+    text = Run.objects.values_list("spent_on", flat=True).get(id=row.id)
+    return bool(text) and not set(names).isdisjoint(json.loads(text)[kind])
 
 
 def query(text: str, actor) -> Query:
@@ -121,6 +149,22 @@ ASKED = {
     "fired:budget,retry": lambda row: {"budget", "retry"} & {*list_names(row.fired)},
     "fired:budget fired:retry": lambda row: {"budget", "retry"} <= {*list_names(row.fired)},
     "-fired:budget": lambda row: "budget" not in list_names(row.fired),
+    "breaker:provider:openai": lambda row: row.breakers == "\nprovider:openai\n",
+    "breaker:openai": lambda row: ":openai\n" in row.breakers,
+    "breaker:openai@host:80/v1": lambda row: "host" in row.breakers,
+    "breaker:provider:*": lambda row: "provider:" in row.breakers,
+    "breaker:plan*": lambda row: ":plan" in row.breakers,
+    "breaker:plan%": lambda row: False,
+    "breaker:*": lambda row: row.breakers != "",
+    "-breaker:provider:*": lambda row: "provider:" not in row.breakers,
+    "breaker:provider:* breaker:planner": lambda row: "planner" in row.breakers,
+    "agent:planner": lambda row: spends(row, "agent", "planner"),
+    "agent:plan*": lambda row: spends(row, "agent", "plan", "planner"),
+    "agent:plan agent:last": lambda row: spends(row, "agent", "plan"),
+    "agent:model": lambda row: spends(row, "agent", "model"),
+    "model:plan": lambda row: spends(row, "model", "plan"),
+    "model:agent": lambda row: spends(row, "model", "agent"),
+    "-model:fast": lambda row: not spends(row, "model", "fast"),
     "failure:cost_overrun": lambda row: row.failure == "cost_overrun",
     "-failure:cost_overrun,provider_failure": lambda row: row.failure not in ("cost_overrun", "provider_failure"),
     "cause:budget_gate": lambda row: row.cause == "budget_gate",
@@ -352,6 +396,8 @@ PLANS = {
     "recovered:yes": "run_recovered",
     "fired:budget": "run_troubled",
     "fired:budget,loop state:failed,completed": "run_troubled",
+    "breaker:provider:openai": "run_troubled",
+    "breaker:*": "run_troubled",
     "failure:cost_overrun": "run_troubled",
     "cause:budget_gate -tier:batch": "run_troubled",
     "session:close-7": "run_session",

@@ -1,0 +1,1 @@
+"""The page of dashboards: figures of runs by group and over time."""

@@ -1,0 +1,1 @@
+"""Dashboards: figures of the runs that a query finds, by group and over time."""
