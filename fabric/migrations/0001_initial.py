@@ -966,10 +966,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(models.F('workspace'), models.F('fabric'), models.OrderBy(models.F('created_at'), descending=True), models.F('id'), name='run_fabric'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
             index=models.Index(models.F('workspace'), models.OrderBy(models.F('ended_at'), descending=True), models.F('id'), models.F('state'), condition=models.Q(('ended_at__isnull', False)), name='run_ended'),
         ),
         migrations.AddIndex(

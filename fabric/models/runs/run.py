@@ -153,7 +153,6 @@ class Run(models.Model):
 
         indexes = (
             Index(*_NEWEST, name="run_list"),
-            Index(F("workspace"), F("fabric"), *_NEWEST[1:], name="run_fabric"),
             # Orders of the list; the first also finds what ended since the last checkpoint, and what ended long enough
             # ago to be erased. SQLite prefers the later one of two equal indexes: those of a part come later.
             *(
