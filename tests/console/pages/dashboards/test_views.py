@@ -8,7 +8,6 @@ from html import unescape
 
 import pytest
 
-from console.pages.dashboards import views
 from console.pages.dashboards.views import OUTCOME_WORDS, REVIEW_WORDS, SPANS
 from console.pages.runs.list.chart import PARTS
 from fabric.models import Run
