@@ -26,7 +26,7 @@ from console.api.runs import decisions as explained
 from console.api.runs import jobs as run_jobs
 from console.api.runs import labels as run_labels
 from console.api.runs import operations as runs
-from console.api.runs import records, stops
+from console.api.runs import past, records, stops, stream
 from console.site.errors.pages import STATUS
 from console.site.errors.problems import RETRY_AFTER, FieldError, Problem, build_id, problem_response
 from fabric.runtime.ports.journal import StoreUnavailable
@@ -66,8 +66,10 @@ ROUTERS = (
     run_jobs.router,
     explained.router,
     run_labels.router,
+    past.router,
     records.cost_router,
     records.router,
+    stream.router,
     records.bundle_router,
     reviews.router,
     review_decisions.router,

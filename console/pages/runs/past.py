@@ -16,13 +16,11 @@ from console.pages.runs.event_line import EventLine
 from console.pages.runs.page import VIEWS
 from console.pages.runs.panels import build_page, part
 from fabric.core.people.actor import Actor
-from fabric.core.values.flow import Stage
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.events.windows import events_after
 from fabric.selectors.runs.lookup import RunView, run_get
 from fabric.selectors.runs.past import PastRun, build_past_run, decisions_around
 from fabric.selectors.runs.story.messages import closed_because
-from fabric.selectors.runs.story.parts import Lane
 
 AS_OF = "as_of"
 """The parameter of the address with the event."""
@@ -39,7 +37,7 @@ def show_past(request: HttpRequest, actor: Actor, run_id: str) -> HttpResponse:
     view = _read_view(request.GET.get("view", SHOWN[0]))
     story = past_stories.read_story(actor, run, _read_event(request.GET.get(AS_OF, "")))
     past = build_past_run(run, story)
-    spoken, earlier = list_spoken(past)
+    spoken, earlier = list_lines(past)
     shown = {
         "run": past.run,
         "past": past,
@@ -107,7 +105,7 @@ def _address(run: RunView, seq: int, view: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:
-    """One turn or message of the conversation so far. Its words are in its event, for readers of contents."""
+    """One line of the conversation so far."""
 
     seq: int
     who: str
@@ -116,25 +114,14 @@ class SpokenLine:
     icon: str = "agent"
 
 
-def list_spoken(past: PastRun) -> tuple[list[SpokenLine], int]:
-    """Return the conversation so far, in order, and how many lines are older. A step that takes no turns is a line
-    from its first call on.
-    """
-    story, speaking = past.story, list_speakers(past.story)
-    closed = closed_because(past.run, story)
-    lines = [
-        SpokenLine(seq, lane.agent, f"{_name_step(lane)}: {lane.state}")
-        for lane in story.lanes.values()
-        if (seq := lane.opened or lane.kept or (lane.bars[0].seq if lane.bars else 0))
-    ]
-    for said in story.said:
-        became = fate(said, speaking, closed)
-        lines.append(SpokenLine(said.seq, said.actor, f"message: {became.word}", became.tone, "human"))
-    lines.sort(key=lambda one: one.seq)
-    return lines[-SPOKEN_MAX:], max(0, len(lines) - SPOKEN_MAX)
-
-
-def _name_step(lane: Lane) -> str:
-    if lane.stage == Stage.FAN_OUT:
-        return f"turn {lane.branch + 1}" if lane.hears is not None else f"brief {lane.branch + 1}"
-    return str(lane.stage).replace("_", " ")
+def list_lines(past: PastRun) -> tuple[list[SpokenLine], int]:
+    """Return the newest lines of the conversation so far, in order, and how many are older."""
+    speaking, closed = list_speakers(past.story), closed_because(past.run, past.story)
+    lines = []
+    for one in past.conversation[-SPOKEN_MAX:]:
+        if one.said is None:
+            lines.append(SpokenLine(one.seq, one.who, f"{one.step}: {one.state}"))
+        else:
+            became = fate(one.said, speaking, closed)
+            lines.append(SpokenLine(one.seq, one.who, f"message: {became.word}", became.tone, "human"))
+    return lines, max(0, len(past.conversation) - SPOKEN_MAX)

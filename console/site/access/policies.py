@@ -221,6 +221,8 @@ ROUTES: Mapping[str, Policy] = {
     "api-runs-export": Policy.API,
     "api-run-fork": Policy.API,
     "api-run-events": Policy.API,
+    "api-run-stream": Policy.API,
+    "api-run-at": Policy.API,
     "api-runs-jobs": Policy.API,
     "api-runs-job": Policy.API,
     "api-runs-job-stop": Policy.API,

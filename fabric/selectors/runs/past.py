@@ -12,6 +12,8 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.eligibility import asked_words, list_reviewers
 from fabric.core.reviews.agreement import build_review_rules
 from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.flow import Stage
+from fabric.core.values.words import words
 from fabric.models import Event
 from fabric.runtime.journal import projection
 from fabric.runtime.ports.batch_parts import list_names
@@ -20,8 +22,9 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import RunView
 from fabric.selectors.runs.margins.breakers import BreakerThen, list_breakers_then
 from fabric.selectors.runs.margins.margin import Margin
-from fabric.selectors.runs.margins.table import list_margins
+from fabric.selectors.runs.margins.table import RETRIES, list_margins
 from fabric.selectors.runs.story.fold import RunStory
+from fabric.selectors.runs.story.parts import Lane, SpokenMessage
 from fabric.selectors.stored_events import read_events
 from fabric.selectors.workspaces.policies import spec_under
 
@@ -39,6 +42,19 @@ class AskedThen:
     """Whom it asked, in words."""
     opened_at: int
     due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A turn, a step or a person's message of the conversation so far. Its words are the content of its event."""
+
+    seq: int
+    who: str
+    step: str
+    """The turn or step in words."""
+    state: str
+    said: SpokenMessage | None = None
+    """The message; None: it is an agent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +75,13 @@ class PastRun:
     """Those that tripped, then the nearest to their limit. Empty: it had not started."""
     breakers: tuple[BreakerThen, ...]
     reviews: tuple[AskedThen, ...]
+    conversation: tuple[Spoken, ...]
+    """In order."""
+
+    @property
+    def retry_tokens(self) -> float | None:
+        """Return the tokens left in the retry budget that had the least. None: it had not started."""
+        return next((one.remaining for one in self.margins if one.key == RETRIES), None)
 
     @property
     def left_usd_micros(self) -> int:
@@ -104,6 +127,7 @@ def build_past_run(run: RunView, story: RunStory) -> PastRun:
         margins=tuple(list_margins(folded, spec, story.at, story.tripped, story.tries.buckets)) if started else (),
         breakers=tuple(list_breakers_then(past, spec, story.at)),
         reviews=tuple(list_reviews_then(story, reads=run.reads)),
+        conversation=tuple(list_spoken(story)),
     )
 
 
@@ -122,6 +146,25 @@ def list_reviews_then(story: RunStory, *, reads: bool) -> list[AskedThen]:
         for one in story.run.reviews.values()
     ]
     return sorted(found, key=lambda one: (one.due_at, one.id))
+
+
+def list_spoken(story: RunStory) -> list[Spoken]:
+    """Return the conversation of a story, in order. A step that takes no turns is a line from its first call on."""
+    lines = [
+        Spoken(seq, lane.agent, _name_step(lane), lane.state)
+        for lane in story.lanes.values()
+        if (seq := lane.opened or lane.kept or (lane.bars[0].seq if lane.bars else 0))
+    ]
+    for said in story.said:
+        state = "refused" if said.refused else "read" if said.reader else "unread"
+        lines.append(Spoken(said.seq, said.actor, "message", state, said))
+    return sorted(lines, key=lambda one: one.seq)
+
+
+def _name_step(lane: Lane) -> str:
+    if lane.stage == Stage.FAN_OUT:
+        return f"turn {lane.branch + 1}" if lane.hears is not None else f"brief {lane.branch + 1}"
+    return words(lane.stage)
 
 
 def decisions_around(actor: Actor, run: RunView, seq: int) -> tuple[int | None, int | None]:
