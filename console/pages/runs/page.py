@@ -32,13 +32,13 @@ from fabric.core.values.words import words
 from fabric.selectors.runs.lookup import ADVISED, RunView, write_advice
 from fabric.selectors.runs.margins.breakers import WORDS
 from fabric.selectors.runs.margins.margin import Margin
-from fabric.selectors.runs.margins.table import list_margins, rank_by_nearness, spend_rate
+from fabric.selectors.runs.margins.table import RETRIES, list_margins, rank_by_nearness, spend_rate
 from fabric.selectors.runs.past import sum_reserved
 from fabric.selectors.runs.story.figures import busy, waited_us
 from fabric.selectors.runs.story.fold import RunStory
 from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices
-from fabric.selectors.runs.story.tries import Decided, find_decision, tried_words
-from fabric.selectors.runs.story.trips import SPEND_RATE
+from fabric.selectors.runs.story.tries import Decided, find_decision, shared_level, tried_words
+from fabric.selectors.runs.story.trips import SHARED_BUDGETS, SPEND_RATE
 
 NOTCHES_MAX = 10
 """A count up to here is drawn as so many notches."""
@@ -154,6 +154,10 @@ class Meter:
     @property
     def href(self) -> str:
         """The address of its other counts. Empty: the run's own page has them."""
+        if self.margin.key in SHARED_BUDGETS.values():
+            return f"{reverse('budgets')}#money"
+        if self.margin.key == RETRIES and self.margin.where:
+            return f"{reverse('budgets')}#retries"
         if self.margin.shared is None:
             return ""
         scope, kind = self.margin.shared
@@ -519,6 +523,17 @@ class RunPage:
     def tried(self) -> str:
         """The attempts before the run failed, and what was not tried and why, in sentences. Empty: nothing is known."""
         return tried_words(self.decision, self.run.fabric_name) if self.decision else ""
+
+    @property
+    def shared_budget(self) -> str:
+        """The address of the shared budget that refused something in the decision. Empty: none did."""
+        decision, story = self.decision, self.story
+        if decision is None or story is None:
+            return ""
+        if any(shared_level(one.trip) for one in decision.skipped):
+            return f"{reverse('budgets')}#retries"
+        tripped = (story.tripped[key].record for key in SHARED_BUDGETS.values() if key in story.tripped)
+        return f"{reverse('budgets')}#money" if any(one.message == decision.message for one in tripped) else ""
 
     @property
     def others(self) -> str:

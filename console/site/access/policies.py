@@ -167,6 +167,7 @@ ROUTES: Mapping[str, Policy] = {
     "fabric-memory-export": Policy.SIGNED_IN,
     "fabric-memory-reveal": Policy.SIGNED_IN,
     "breakers": Policy.SIGNED_IN,
+    "budgets": Policy.SIGNED_IN,
     "breakers-live": Policy.SIGNED_IN,
     "breaker": Policy.SIGNED_IN,
     "models": Policy.SIGNED_IN,

@@ -34,6 +34,7 @@ _LOOKS = (
     "breaker",
     "breakers",
     "breakers-live",
+    "budgets",
     "docs",
     "docs-page",
     "docs-picture",

@@ -100,7 +100,10 @@ def addresses(door: str, runs: list[str]) -> Iterator[tuple[str, str]]:
 
 QUERIES: Mapping[str, tuple[str, ...]] = {
     "run": (
-        *(f"?view={name}" for name, _ in VIEWS), "?fold=off", "?view=events&events=raw", "?part=io",
+        *(f"?view={name}" for name, _ in VIEWS),
+        "?fold=off",
+        "?view=events&events=raw",
+        "?part=io",
         *(f"?as_of={seq}&view={view}" for seq, view in ((1, "timeline"), (5, "protections"), (9, "timeline"))),
     ),
     "api-run-at": ("?seq=1", "?seq=5", "?seq=9"),
