@@ -97,7 +97,7 @@ def headline(money: list[BudgetLine], retries: list[RetryLine], more: int) -> He
     ]
     if parts:
         return Headline(", ".join(parts), lede, "danger")
-    near = sum(one.tone == "warn" for one in [*money, *retries])
+    near = [*(one.tone for one in money), *(one.tone for one in retries)].count("warn")
     if near:
         return Headline(f"{near:,} {'are' if near != 1 else 'is'} near the end", lede, "warn")
     return Headline("All have room", lede, "ok")

@@ -95,6 +95,11 @@ class RetryBudgetView:
     """The most that a call's first attempt brings back."""
 
     @property
+    def name(self) -> str:
+        """Return the name of its provider or fabric."""
+        return self.provider or self.fabrics[0]
+
+    @property
     def share(self) -> int:
         """Return the level in percent of the size, 0 to 100."""
         return max(0, min(100, round(100 * self.level / self.size))) if self.size else 0
@@ -203,4 +208,6 @@ def list_retry_budgets(actor: Actor) -> list[RetryBudgetView]:
             one.earns = max(one.earns, retry.earn)
     for scope, level in RetryBucket.objects.filter(scope__in=found).values_list("scope", "level"):
         found[scope].level = min(found[scope].size, level / TOKEN)
-    return sorted(found.values(), key=lambda one: (not one.empty, one.level / max(1, one.size), one.scope))
+    return sorted(
+        found.values(), key=lambda one: (not one.empty, one.level / max(1, one.size), bool(one.provider), one.name)
+    )

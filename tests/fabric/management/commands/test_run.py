@@ -181,9 +181,7 @@ def test_it_shows_a_run_as_it_was_after_an_event(small):
     assert last["conversation"][0]["who"] == "planner"
 
 
-@pytest.mark.parametrize(
-    ("at", "said"), [("0", "has events 1 to"), ("9999", "and no event 9999")]
-)
+@pytest.mark.parametrize(("at", "said"), [("0", "has events 1 to"), ("9999", "and no event 9999")])
 def test_a_wrong_event_is_named(small, at, said):
     command("run", "start", small, *REQUEST)
     done = command("run", "show", Run.objects.get().id, "--at", at)
