@@ -15,7 +15,7 @@ from threading import Lock
 from fabric.core.people.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import RunView
-from fabric.selectors.runs.past import require_event
+from fabric.selectors.runs.past.views import require_event
 from fabric.selectors.runs.story.fold import RunStory, run_story
 
 EVENTS_MAX = 300_000
@@ -74,11 +74,11 @@ class Stories:
         return len(self._kept)
 
 
-CHECKPOINT_EVENTS = 5_000
+CHECKPOINT_EVENTS = 2_000
 """Events between two checkpoints of a story."""
 CHECKPOINT_BYTES = 64 * 1024 * 1024
 """Bytes of all checkpoints; about 90 bytes for each event before one."""
-EVENTS_A_LOOK = 50_000
+EVENTS_A_LOOK = 10_000
 """Events that one look at the past folds at most; the next look continues there."""
 _Place = tuple[str, str, bool]
 

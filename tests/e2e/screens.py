@@ -38,7 +38,8 @@ from tests.e2e.models import model_scenes
 from tests.e2e.notifications import notification_scenes
 from tests.e2e.people import member_scenes
 from tests.e2e.reviews import history_scenes, review_scenes
-from tests.e2e.runs import attachment_scenes, held_scenes, job_scenes, past_scenes, saying_scenes, stop_scenes
+from tests.e2e.runs import attachment_scenes, held_scenes, job_scenes, saying_scenes, stop_scenes
+from tests.e2e.runs.past import past_scenes
 from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 

@@ -17,7 +17,7 @@ from console.site.access.callers import find_actor
 from fabric.core.values.flow import RunState
 from fabric.selectors.runs.lookup import run_events, run_get
 from fabric.selectors.runs.margins.margin import Margin
-from fabric.selectors.runs.past import build_past_run
+from fabric.selectors.runs.past.views import build_past_run
 
 router = Router(tags=["runs"])
 

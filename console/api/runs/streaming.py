@@ -1,7 +1,7 @@
 """Goes on with an answer of events as a stream, without a thread for each caller.
 
 1. The operation answers at once with the events so far, as text of server-sent events (WHATWG HTML, section 9.2).
-2. This layer around Django sends that text, and stays: whenever the live hub has news of the run, it sends those events.
+2. This layer around Django sends that text and stays: it sends the events of which the live hub has news.
 3. In silence it sends a comment now and then. It asks again every few seconds if the caller may still see the run.
 4. It ends with the run. A caller that was cut sends the id of its last event as ``Last-Event-ID``, and misses nothing.
 """

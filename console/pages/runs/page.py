@@ -33,7 +33,7 @@ from fabric.selectors.runs.lookup import ADVISED, RunView, write_advice
 from fabric.selectors.runs.margins.breakers import WORDS
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.table import RETRIES, list_margins, rank_by_nearness, spend_rate
-from fabric.selectors.runs.past import sum_reserved
+from fabric.selectors.runs.past.views import sum_reserved
 from fabric.selectors.runs.story.figures import busy, waited_us
 from fabric.selectors.runs.story.fold import RunStory
 from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices

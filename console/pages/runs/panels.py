@@ -40,7 +40,7 @@ from fabric.selectors.runs.margins.breakers import breaker_nearest
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.protections import Setting, settings_under
 from fabric.selectors.runs.margins.table import MARGINS, ProtectionRow
-from fabric.selectors.runs.past import find_cap, spec_of
+from fabric.selectors.runs.past.views import find_cap, spec_of
 from fabric.selectors.runs.story.figures import kind_shares
 from fabric.selectors.runs.story.fold import RunStory
 from simulator.drills.selectors.runs import find_drill

@@ -1,4 +1,4 @@
-"""Shows a run as of one of its events: state, money, limits, conversation and reviews as they were then. It is not live."""
+"""Shows a run as of one of its events. The page is not live."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fabric.core.people.actor import Actor
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.events.windows import events_after
 from fabric.selectors.runs.lookup import RunView, run_get
-from fabric.selectors.runs.past import PastRun, build_past_run, decisions_around
+from fabric.selectors.runs.past.views import PastRun, build_past_run, decisions_around
 from fabric.selectors.runs.story.messages import closed_because
 
 AS_OF = "as_of"

@@ -40,7 +40,7 @@ from fabric.runtime.ports.journal import Document
 from fabric.selectors.list_file import FORMS
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.selectors.runs.lookup import RunView, run_get
-from fabric.selectors.runs.past import build_past_run, require_event
+from fabric.selectors.runs.past.views import build_past_run, require_event
 from fabric.selectors.runs.story.fold import run_story
 from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor

@@ -1,4 +1,4 @@
-"""The command's words about a run as of one of its events: a fact a line, or one line of JSON."""
+"""The command's words about a run as of an event: a fact a line, or one line of JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fabric.core.values.units import JSON
 from fabric.core.values.words import dollars, instant_exact, words
 from fabric.management.output.colours import paint
 from fabric.selectors.runs.margins.margin import Margin
-from fabric.selectors.runs.past import PastRun
+from fabric.selectors.runs.past.views import PastRun
 from fabric.selectors.visible_text import visible_line
 
 MARGINS_SHOWN = 5

@@ -1,4 +1,4 @@
-"""Read a run as of one of its events: its row, its money and its limits as they were then, by the engine's own fold.
+"""Read a run as of one of its events, by the engine's own fold: row, money, limits, reviews.
 
 What the journal does not have is left out: labels and child runs are those of now.
 """

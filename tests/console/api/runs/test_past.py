@@ -1,4 +1,4 @@
-"""Stories of the past: equal to a fold from the beginning, from checkpoints that are bounded, so many events a look."""
+"""A run as of an event, by the API; and its stories: equal to a fold from the beginning, from checkpoints that are bounded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from console.live.stories import PastStories
 from fabric.core.values.flow import RunState
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import run_get
-from fabric.selectors.runs.past import build_past_run
+from fabric.selectors.runs.past.views import build_past_run
 from fabric.selectors.runs.story.fold import run_story
+from tests.console.conftest import journaled
 from tests.console.pages.runs.test_page import WORKER, fanned_out
 from tests.fabric.selectors.journals import Teller
 
+__all__ = ["journaled"]
 ROW = ("state", "stage", "epoch", "cost_usd_micros", "tokens", "reason", "fired", "cause", "started_at", "ended_at", "deadline_at")  # fmt: skip
 
 
@@ -70,3 +72,41 @@ def test_checkpoints_are_bounded(actor, journaled):
     run, stories = run_get(actor, journaled(told())), PastStories(every=2, bytes_max=1)
     assert stories.read_story(actor, run, run.last_seq).seq == run.last_seq
     assert len(stories) == 0
+
+
+# -- the API -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_api_gives_the_run_as_of_an_event(actor, program, journaled):
+    teller = told()
+    run = run_get(actor, journaled(teller))
+    issued = next(event.seq for event in teller.events if event.fact.kind == "attempt_failed") - 1
+    then = program.get(f"/api/v1/runs/{run.id}/at", seq=issued).json()
+    assert (then["seq"], then["last_seq"], then["kind"], then["state"]) == (
+        issued,
+        run.last_seq,
+        "call_issued",
+        "running",
+    )
+    assert then["reserved_usd_micros"] == 500
+    assert then["spent_usd_micros"] + then["reserved_usd_micros"] + then["left_usd_micros"] == then["cap_usd_micros"]
+    assert (then["retry_tokens"], then["reviews"]) == (10, [])
+    assert [one["who"] for one in then["conversation"]] == ["planner", "reader"]
+    assert then["breakers"] == [{"where": "provider scripted", "scope": "provider:scripted", "state": "closed"}]
+    last = program.get(f"/api/v1/runs/{run.id}/at", seq=run.last_seq).json()
+    assert (last["state"], last["spent_usd_micros"], last["retry_tokens"]) == ("failed", run.cost_usd_micros, 9)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({}, "Seq is missing"),
+        ({"seq": "x"}, "Seq must be a whole number"),
+        ({"seq": "0"}, "Seq is too small"),
+        ({"seq": "99"}, "has events 1 to 13, and no event 99"),
+    ],
+)
+def test_a_wrong_event_is_one_sentence(program, journaled, query, said):
+    answer = program.get(f"/api/v1/runs/{journaled(told())}/at", **query)
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
