@@ -18,7 +18,7 @@ from console.pages.drills import views as drills
 from console.pages.fabrics import views as fabrics
 from console.pages.installation import csp_reports, health, status
 from console.pages.memories import views as memories
-from console.pages.models import breakers
+from console.pages.models import breakers, budgets
 from console.pages.models import views as models
 from console.pages.notifications import views as notifications
 from console.pages.overview import failures as overview_failures
@@ -199,6 +199,7 @@ urlpatterns = [
     path("fabrics/<str:name>/memory/<str:memory>", memories.memory, name="fabric-memory"),
     path("fabrics/<str:name>/memory/<str:memory>/reveal", memories.reveal, name="fabric-memory-reveal"),
     path("fabrics/<str:name>/memory/<str:memory>/export", memories.export, name="fabric-memory-export"),
+    path("models/budgets", budgets.budgets, name="budgets"),
     path("models/breakers", breakers.breakers, name="breakers"),
     path("models/breakers/live", breakers.live, name="breakers-live"),
     path("models/breakers/<path:scope>/<slug:digest>", breakers.breaker, name="breaker"),

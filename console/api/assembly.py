@@ -22,7 +22,7 @@ from console.api.fabrics import files as fabric_files
 from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
-from console.api.runs import dashboards, records, stops
+from console.api.runs import dashboards, past, records, stops, stream
 from console.api.runs import decisions as explained
 from console.api.runs import jobs as run_jobs
 from console.api.runs import labels as run_labels
@@ -67,8 +67,10 @@ ROUTERS = (
     explained.router,
     run_labels.router,
     dashboards.router,
+    past.router,
     records.cost_router,
     records.router,
+    stream.router,
     records.bundle_router,
     reviews.router,
     review_decisions.router,

@@ -1,4 +1,4 @@
-"""Decides which sockets may follow a run: at opening and every few seconds after.
+"""Decides which sockets and event streams may follow a run: at opening and every few seconds after.
 
 All sockets that ask at one time share a look. A thousand pages that return at once are a few looks: each sign-in, and
 each run for it, is looked up once a look, not once a socket. Ended sign-ins are read from the database: every server
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from channels.layers import get_channel_layer
 from django.conf import settings
@@ -26,9 +26,12 @@ from django.http import HttpRequest
 from console.live.connections import keep_connection
 from console.live.reader import RunKey
 from console.site.access.actors import find_actor
+from console.site.access.callers import read_holder
 from console.site.access.fabric_roles import actor_on
 from console.site.access.sessions import find_session_user
+from console.site.errors.problems import Problem
 from fabric.core.people.actor import Actor
+from fabric.core.people.scopes import Scope
 from fabric.selectors.errors import Refused
 from fabric.selectors.runs.lookup import run_get
 from fabric.services.people.identities import identity_known
@@ -52,6 +55,46 @@ Let = Callable[[int], None]
 """Closes a socket with a code."""
 
 
+class Credentials(NamedTuple):
+    """Credentials of a socket or a stream: an Authorization header, else a session cookie."""
+
+    cookie: str = ""
+    authorization: str = ""
+
+
+class Places:
+    """Open sockets and streams by user or token, in this process."""
+
+    def __init__(self, most: int = 20) -> None:
+        self.most = most
+        self._taken: Counter[str] = Counter()
+
+    def is_full(self, user: str) -> bool:
+        """Return True if a user has as many as one may have."""
+        return self._taken[user] >= self.most
+
+    def take(self, user: str) -> None:
+        """Count one more."""
+        self._taken[user] += 1
+
+    def leave(self, user: str) -> None:
+        """Count one less."""
+        self._taken[user] -= 1
+        if self._taken[user] <= 0:
+            del self._taken[user]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._taken.clear()
+
+    def __len__(self) -> int:
+        return self._taken.total()
+
+
+places = Places()
+"""The places of this process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """The answer for one socket. ``key`` None: refused, close with ``code``."""
@@ -67,19 +110,19 @@ class Door:
     """The door of one process. Used on one event loop."""
 
     def __init__(self) -> None:
-        self._asked: list[tuple[tuple[str, str], asyncio.Future[Admission]]] = []
+        self._asked: list[tuple[tuple[Credentials, str], asyncio.Future[Admission]]] = []
         self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="live-door")
         self._inside: dict[str, set[Let]] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
 
-    async def ask(self, cookie: str, run_id: str) -> Admission:
-        """Return the admission of a session cookie to a run, by the present database."""
+    async def ask(self, credentials: Credentials, run_id: str) -> Admission:
+        """Return the admission to a run, by the present database."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="live sign-outs")
         answer: asyncio.Future[Admission] = asyncio.get_running_loop().create_future()
-        self._asked.append(((cookie, run_id), answer))
+        self._asked.append(((credentials, run_id), answer))
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="live door")
         found = await answer
@@ -119,7 +162,9 @@ class Door:
             asked, self._asked = self._asked, []
             wanted = {pair for pair, _ in asked}
             try:
-                found: Mapping[tuple[str, str], Admission] = await loop.run_in_executor(self._pool, admissions, wanted)
+                found: Mapping[tuple[Credentials, str], Admission] = await loop.run_in_executor(
+                    self._pool, admissions, wanted
+                )
             except Exception as error:  # noqa: BLE001 - no error lets a page in.
                 log.warning("who may follow could not be looked up, pages will ask again: %s", error)
                 found = {}
@@ -143,41 +188,76 @@ class Door:
                 await asyncio.sleep(RETRY_S)
 
 
-def admissions(wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Admission]:
-    """Return admissions for pairs of session cookie and run id. Each sign-in, and each run for it, is looked up
+def admissions(wanted: Iterable[tuple[Credentials, str]]) -> Mapping[tuple[Credentials, str], Admission]:
+    """Return admissions for pairs of credentials and run id. Each sign-in or token, and each run for it, is looked up
     once.
     """
     pairs = tuple(wanted)
     runs: dict[tuple[Actor, str], Admission] = {}
     answers = {}
     try:
-        people = {cookie: _person(cookie) for cookie in {cookie for cookie, _ in pairs}}
-        ended = find_ended({mark for _, mark in people.values()})
-        for cookie, run_id in pairs:
-            actor, mark = people[cookie]
-            if isinstance(actor, int) or mark in ended:
-                answers[cookie, run_id] = Admission(code=actor if isinstance(actor, int) else SIGNED_OUT)
+        people = {one: _holder(one) for one in {one for one, _ in pairs}}
+        ended = find_ended({holder.mark for holder in people.values() if holder.mark})
+        for credentials, run_id in pairs:
+            holder = people[credentials]
+            actor = holder.actor
+            if actor is None or holder.mark in ended:
+                answers[credentials, run_id] = Admission(code=holder.code or SIGNED_OUT)
                 continue
             if (actor, run_id) not in runs:
                 runs[actor, run_id] = _admission(actor, run_id)
             found = runs[actor, run_id]
-            answers[cookie, run_id] = Admission(found.key, found.code, actor.name, mark)
+            answers[credentials, run_id] = Admission(found.key, found.code, holder.user, holder.mark)
     finally:
         keep_connection()
     return answers
 
 
-def _person(cookie: str) -> tuple[Actor | int, str]:
-    """Return the actor of a cookie, or the close code; and the mark of the sign-in."""
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The holder of credentials. ``actor`` None: refused, close with ``code``."""
+
+    actor: Actor | None = None
+    code: int = 0
+    user: str = ""
+    mark: str = ""
+    """Mark of the sign-in; empty for a token."""
+
+
+def _holder(credentials: Credentials) -> _Holder:
+    return _token_holder(credentials.authorization) if credentials.authorization else _person(credentials.cookie)
+
+
+def _token_holder(authorization: str) -> _Holder:
+    try:
+        holder = read_holder(authorization)
+    except Problem:
+        return _Holder(code=SIGNED_OUT)
+    except Refused as refusal:
+        return _Holder(code=TRY_AGAIN if refusal.code == "unavailable" else NOT_ALLOWED)
+    if Scope.READ not in holder.scopes:
+        return _Holder(code=NOT_ALLOWED)
+    return _Holder(holder.actor, user=token_place(holder.token))
+
+
+def token_place(token: str) -> str:
+    """Return the name under which the places of a token are counted."""
+    return f"token {token}"
+
+
+def _person(cookie: str) -> _Holder:
+    """Return the holder of a session's cookie."""
     # Read anew from the cookie: the handshake's session may have been revoked since.
     request: Any = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookie or None)
     try:
-        return find_actor(find_session_user(get_user(request), request.session)), request.session.get("mark", "")
+        actor = find_actor(find_session_user(get_user(request), request.session))
     except PermissionDenied:
-        return SIGNED_OUT, ""
+        return _Holder(code=SIGNED_OUT)
     except Refused:
-        return NOT_ALLOWED, ""
+        return _Holder(code=NOT_ALLOWED)
+    mark = request.session.get("mark", "")
+    return _Holder(actor, user=actor.name, mark=mark) if mark else _Holder(code=SIGNED_OUT)
 
 
 def _admission(actor: Actor, run_id: str) -> Admission:

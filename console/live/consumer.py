@@ -17,7 +17,6 @@ import logging
 import os
 import socket
 import struct
-from collections import Counter
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
@@ -26,9 +25,21 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.utils import await_many_dispatch
 from django.conf import settings
+from django.http import parse_cookie
 from django.urls import URLPattern, path
 
-from console.live.admission import BROKEN, COME_BACK, ENDED, NOT_ALLOWED, SIGNED_OUT, TOO_MUCH, TRY_AGAIN, Admission
+from console.live.admission import (
+    BROKEN,
+    COME_BACK,
+    ENDED,
+    NOT_ALLOWED,
+    SIGNED_OUT,
+    TOO_MUCH,
+    TRY_AGAIN,
+    Admission,
+    Credentials,
+    places,
+)
 from console.live.hub import live_door, live_hub
 from console.live.reader import RunKey
 from console.site.access.policies import SOCKETS, Policy
@@ -55,13 +66,9 @@ LIFE_S = 4 * 3600.0
 SEND_S = 10.0
 """Seconds in which a page has to accept a frame, else its socket closes. It reads the missing rows when it returns."""
 CLOSE_S = 1.0
-SOCKETS_PER_USER = 20
 INBOUND_BYTES_MAX = 1024
 INBOUND_MAX = 20
 """Number of messages a page may send before it is cut off: it has none to send."""
-
-_open: Counter[str] = Counter()
-"""Open sockets by user, in this process."""
 
 
 class RunConsumer(AsyncWebsocketConsumer):
@@ -95,11 +102,11 @@ class RunConsumer(AsyncWebsocketConsumer):
         if found.key is None:
             self.let_go(found.code)
             return
-        if _open[found.user] >= SOCKETS_PER_USER:
+        if places.is_full(found.user):
             self.let_go(TOO_MUCH)
             return
         self.admission, self.counted = found, found.user
-        _open[self.counted] += 1
+        places.take(self.counted)
         live_door().enter(found.mark, self.let_go)
         after, versions = _position(self.scope.get("query_string", b""))
         self.tasks = (
@@ -113,9 +120,7 @@ class RunConsumer(AsyncWebsocketConsumer):
             task.cancel()
         self.tasks = ()
         if self.counted:
-            _open[self.counted] -= 1
-            if not _open[self.counted]:
-                del _open[self.counted]
+            places.leave(self.counted)
             live_door().leave(self.admission.mark, self.let_go)
         self.counted = ""
 
@@ -187,7 +192,15 @@ class RunConsumer(AsyncWebsocketConsumer):
         self.let_go(COME_BACK)
 
     async def _ask(self, run_id: str) -> Admission:
-        return await live_door().ask(self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, ""), run_id)
+        return await live_door().ask(read_credentials(self.scope), run_id)
+
+
+def read_credentials(scope: Any) -> Credentials:
+    """Return the credentials of a connection. A token counts before a cookie, as in the API."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    if authorization := headers.get(b"authorization", ""):
+        return Credentials(authorization=authorization)
+    return Credentials(parse_cookie(headers.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, ""))
 
 
 def _cut(send: Any) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
@@ -27,8 +27,9 @@ from fabric.worker.nudges.listener import ReceivedNudge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from console.live.frames import LiveBatch, Versions
+    from console.live.frames import Versions
 
+Found = TypeVar("Found")
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class LiveHub:
         by_key = self._watches.setdefault(key.run_id, {})
         watch = by_key.get(key)
         if watch is None:
-            watch = by_key[key] = Watch(key, self._source, self._call)
+            watch = by_key[key] = Watch(key, self._source, self.look)
             watch.start(after)
         return watch
 
@@ -129,8 +130,9 @@ class LiveHub:
             if not by_key:
                 self._watches.pop(watch.key.run_id, None)
 
-    async def _call(self, look: Callable[[], LiveBatch]) -> LiveBatch:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, look)
+    async def look(self, act: Callable[[], Found]) -> Found:
+        """Run a blocking look into the store on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, act)
 
     def _wake(self, run_seqs: Mapping[str, int]) -> None:
         if not run_seqs:

@@ -39,6 +39,7 @@ from tests.e2e.notifications import notification_scenes
 from tests.e2e.people import member_scenes
 from tests.e2e.reviews import history_scenes, review_scenes
 from tests.e2e.runs import attachment_scenes, held_scenes, job_scenes, saying_scenes, stop_scenes
+from tests.e2e.runs.past import past_scenes
 from tests.e2e.scenarios import scenario_scenes
 from tests.e2e.scenes import Scene
 
@@ -260,6 +261,18 @@ def saying_round(camera: Camera) -> None:
     camera.shoot(saying_scenes.looking(ids))
 
 
+def past_round(camera: Camera) -> None:
+    """Runs as of an event, and budgets that runs share."""
+    home = camera.home
+    camera.state = signed_in(camera, home.login_link())
+    with unpublished(home):
+        camera.shoot(past_scenes.NOTHING)
+    with camera.page() as page:
+        ids = past_scenes.fill(home, page)
+    camera.shoot(past_scenes.scenes(home, ids))
+    camera.shoot(past_scenes.emptied(home))
+
+
 def jobs_round(camera: Camera) -> None:
     """Actions on many runs, and saved views."""
     home = camera.home
@@ -335,6 +348,7 @@ ROUNDS: dict[str, Round] = {
     "editor": Round(editor_parts_scenes.beside_a_crm, editor_round),
     "beginning": Round(_plain, lambda camera, _: beginning_round(camera)),
     "stops": Round(_plain, lambda camera, _: stops_round(camera)),
+    "past": Round(_plain, lambda camera, _: past_round(camera)),
     "jobs": Round(_plain, lambda camera, _: jobs_round(camera)),
     "saying": Round(_plain, lambda camera, _: saying_round(camera)),
     "models": Round(model_scenes.asking, models_round),

@@ -52,7 +52,7 @@ def may_wait(request: HttpRequest, wait: Wait) -> None:
 
 
 @dataclass(slots=True)
-class _Caller:
+class Caller:
     """The caller: its request, which has no body, and its connection."""
 
     receive: Any
@@ -91,7 +91,7 @@ class LongPoll:
         if scope["type"] != "http" or scope["method"] != "GET" or not _path.match(scope["path"]):
             await self._app(scope, receive, send)
             return
-        caller = _Caller(receive)
+        caller = Caller(receive)
         watching = asyncio.create_task(caller.watch())
         try:
             await self._serve(scope, caller, send)
@@ -100,13 +100,13 @@ class LongPoll:
             with suppress(asyncio.CancelledError):
                 await watching
 
-    async def _serve(self, scope: Any, caller: _Caller, send: Any) -> None:
+    async def _serve(self, scope: Any, caller: Caller, send: Any) -> None:
         loop = asyncio.get_running_loop()
         until = None
         while True:
             wish = _Wish()
             answer: list[Message] = []
-            await self._app({**scope, _SCOPE_KEY: wish}, caller.once(), _collect_messages(answer))
+            await self._app({**scope, _SCOPE_KEY: wish}, caller.once(), collect_messages(answer))
             if wish.wait is not None and until is None:
                 until = loop.time() + wish.wait.seconds
             if wish.wait is None or until is None or loop.time() >= until or self._waiting >= WAITERS_MAX:
@@ -116,7 +116,7 @@ class LongPoll:
         for message in answer:
             await send(message)
 
-    async def _more(self, wait: Wait, caller: _Caller, until: float) -> bool:
+    async def _more(self, wait: Wait, caller: Caller, until: float) -> bool:
         """Wait until there may be more, or until the time is up. False: the caller has gone."""
         self._waiting += 1
         seen = asyncio.create_task(_wait_for_news(wait))
@@ -143,7 +143,9 @@ async def _wait_for_news(wait: Wait) -> None:
                 return
 
 
-def _collect_messages(answer: list[Message]) -> Any:
+def collect_messages(answer: list[Message]) -> Any:
+    """Return a ``send`` that keeps the messages of an answer."""
+
     async def send(message: Message) -> None:
         answer.append(message)
 

@@ -12,6 +12,7 @@ PAGE_HELP: Mapping[str, str] = {
     "audit": "how-to/verify-the-audit-trail",
     "breaker": "how-to/stop-calls-and-spending",
     "breakers": "how-to/stop-calls-and-spending",
+    "budgets": "how-to/set-a-budget",
     "dashboards": "how-to/find-why-a-run-failed",
     "docs": "README",
     "drill": "how-to/run-drills",

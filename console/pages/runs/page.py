@@ -20,7 +20,6 @@ from console.pages.runs.inspector.decision import REACTION_ICONS
 from console.pages.runs.money import Money, MoneyLine, build_money_line, money
 from console.templatetags.figures import span, thousands, usd
 from fabric.core.breaker.table import BreakerState
-from fabric.core.mechanisms import budget, find_state
 from fabric.core.people.eligibility import asked_words, list_reviewers
 from fabric.core.reviews.agreement import build_review_rules
 from fabric.core.schema.limits import Unit
@@ -33,13 +32,13 @@ from fabric.core.values.words import words
 from fabric.selectors.runs.lookup import ADVISED, RunView, write_advice
 from fabric.selectors.runs.margins.breakers import WORDS
 from fabric.selectors.runs.margins.margin import Margin
-from fabric.selectors.runs.margins.table import list_margins, rank_by_nearness, spend_rate
+from fabric.selectors.runs.margins.table import RETRIES, list_margins, rank_by_nearness, spend_rate
+from fabric.selectors.runs.past.views import sum_reserved
 from fabric.selectors.runs.story.figures import busy, waited_us
 from fabric.selectors.runs.story.fold import RunStory
 from fabric.selectors.runs.story.fork_choices import ForkChoice, list_fork_choices
-from fabric.selectors.runs.story.tries import Decided, find_decision, tried_words
-from fabric.selectors.runs.story.trips import SPEND_RATE
-from fabric.selectors.workspaces.policies import spec_under
+from fabric.selectors.runs.story.tries import Decided, find_decision, shared_level, tried_words
+from fabric.selectors.runs.story.trips import SHARED_BUDGETS, SPEND_RATE
 
 NOTCHES_MAX = 10
 """A count up to here is drawn as so many notches."""
@@ -155,6 +154,10 @@ class Meter:
     @property
     def href(self) -> str:
         """The address of its other counts. Empty: the run's own page has them."""
+        if self.margin.key in SHARED_BUDGETS.values():
+            return f"{reverse('budgets')}#money"
+        if self.margin.key == RETRIES and self.margin.where:
+            return f"{reverse('budgets')}#retries"
         if self.margin.shared is None:
             return ""
         scope, kind = self.margin.shared
@@ -314,8 +317,8 @@ class RunPage:
 
     @property
     def works(self) -> bool:
-        """True while calls are out: then it is active without an event."""
-        return self.story is not None and self.story.answers_until > self.story.at
+        """True while calls are out: then it is active without an event. A run of the past does not go on."""
+        return self.run.as_of is None and self.story is not None and self.story.answers_until > self.story.at
 
     @property
     def at_ms(self) -> int:
@@ -431,10 +434,7 @@ class RunPage:
     @property
     def reserved_usd_micros(self) -> int:
         """The most that the calls in flight could still cost; 0 while the story is not folded."""
-        folded = self.story.run if self.story is not None else None
-        if folded is None or self.run.terminal:
-            return 0
-        return sum(held.usd_micros for held in find_state(folded.guards, budget).reserved.values())
+        return sum_reserved(self.run, self.story)
 
     @property
     def committed_usd_micros(self) -> int:
@@ -525,6 +525,17 @@ class RunPage:
         return tried_words(self.decision, self.run.fabric_name) if self.decision else ""
 
     @property
+    def shared_budget(self) -> str:
+        """The address of the shared budget that refused something in the decision. Empty: none did."""
+        decision, story = self.decision, self.story
+        if decision is None or story is None:
+            return ""
+        if any(shared_level(one.trip) for one in decision.skipped):
+            return f"{reverse('budgets')}#retries"
+        tripped = (story.tripped[key].record for key in SHARED_BUDGETS.values() if key in story.tripped)
+        return f"{reverse('budgets')}#money" if any(one.message == decision.message for one in tripped) else ""
+
+    @property
     def others(self) -> str:
         """The address of the runs of this fabric with the same reason. Empty: the reason begins with a number."""
         same = re.split(r"[\d\"\\]", self.run.reason)[0].strip()
@@ -539,9 +550,3 @@ class RunPage:
         whole = folded.reason if folded is not None and self.run.terminal else ""
         reason = (whole if whole.startswith(self.run.reason) else self.run.reason).strip()
         return "" if reason == "finished" else reason
-
-
-def build_spec(run: RunView, story: RunStory | None) -> FabricSpec:
-    """The run's revision under the policy that it goes by, as far as its story is known."""
-    number = 0 if story is None or story.run is None else story.run.policy
-    return spec_under(run.revision_id, run.workspace_id, number, run.tier)

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from console.pages.conversations.turns import talk, turns
 from console.pages.runs.money import share_by_agent, share_by_model, share_by_stage
-from console.pages.runs.page import VIEWS, Meter, RunPage, build_spec
+from console.pages.runs.page import VIEWS, Meter, RunPage
 from console.pages.runs.timeline.lanes import grid_id, timeline
 from console.pages.texts import json_tree
 from console.pages.texts.markdown import render_markdown
@@ -22,7 +22,7 @@ from console.templatetags.figures import decimals_of, span, usd
 from console.topologies.runs import topology
 from fabric.composition import engine as wiring
 from fabric.core.child_runs.teams import spec_within
-from fabric.core.mechanisms import budget, find_state, hop_limit
+from fabric.core.mechanisms import find_state, hop_limit
 from fabric.core.people.actor import Actor
 from fabric.core.schema.limits import Unit
 from fabric.core.spec.policies.loop_limits import find_names
@@ -40,6 +40,7 @@ from fabric.selectors.runs.margins.breakers import breaker_nearest
 from fabric.selectors.runs.margins.margin import Margin
 from fabric.selectors.runs.margins.protections import Setting, settings_under
 from fabric.selectors.runs.margins.table import MARGINS, ProtectionRow
+from fabric.selectors.runs.past.views import find_cap, spec_of
 from fabric.selectors.runs.story.figures import kind_shares
 from fabric.selectors.runs.story.fold import RunStory
 from simulator.drills.selectors.runs import find_drill
@@ -95,12 +96,9 @@ def build_page(
     actor: Actor, run: RunView, story: RunStory | None, *, outcome: bool = False, beside: Margin | None = None
 ) -> RunPage:
     """The run with what its header says about it, and with its outcome where that is asked for."""
-    spec = build_spec(run, story)
+    spec = spec_of(run, story)
     found = run_outcome(actor, run.id) if outcome and run.terminal else None
-    ledger = budget.State() if story is None or story.run is None else find_state(story.run.guards, budget)
-    cap = budget.cap(spec.policy.budget, ledger)
-    cap = cap if run.cap_usd_micros is None else min(cap, run.cap_usd_micros)
-    return RunPage(run, cap, found, build_data(actor, run, found), story, spec, beside)
+    return RunPage(run, find_cap(run, spec, story), found, build_data(actor, run, found), story, spec, beside)
 
 
 def build_data(actor: Actor, run: RunView, outcome: dict[str, Any] | None) -> SafeString | str:
@@ -139,7 +137,7 @@ def graph_context(run: RunView, story: RunStory | None) -> dict[str, Any]:
     """The topology as a picture and as a table."""
     if story is None:
         return {"topology": None}
-    spec = spec_within(build_spec(run, story), "" if story.run is None else story.run.topology)
+    spec = spec_within(spec_of(run, story), "" if story.run is None else story.run.topology)
     hops = None
     if story.run is not None and story.handed:
         hops = (find_state(story.run.guards, hop_limit).hops, spec.policy.of_stage(Stage.FAN_OUT).limits.hops)

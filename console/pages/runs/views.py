@@ -18,6 +18,7 @@ from console.pages.runs.live_source import panels
 from console.pages.runs.messages import fresh_form
 from console.pages.runs.page import VIEWS
 from console.pages.runs.panels import ALONE, WITH_MARGINS, build_page, part, read_margin_facts, tabs
+from console.pages.runs.past import AS_OF, show_past
 from console.site.access.actors import actor_on_run
 from console.words.drills import DrillMark, cell_words, drill_mark
 from console.words.reviews import cards
@@ -35,9 +36,11 @@ from simulator.drills.selectors.runs import RunDrill, find_drill
 @require_safe
 def run(request: HttpRequest, run_id: UUID) -> HttpResponse:
     """A run: where it stands, what it asks, how it ended; one of its views; its events as they come. ``?part=`` is one
-    part alone.
+    part alone; ``?as_of=`` is the run as of an event.
     """
     actor, key = actor_on_run(request), str(run_id)
+    if AS_OF in request.GET:
+        return show_past(request, actor, key)
     at_most = None if request.GET.get("whole") == "1" else AT_ONCE
     wanted = request.GET.get("part", "")
     if wanted:

@@ -90,10 +90,11 @@ NAV: tuple[NavigationPlace, ...] = (
     NavigationPlace(
         "breakers", "Breakers", "breaker", ("breakers", "breaker"), breakers_open_count, "danger", "not closed"
     ),
+    NavigationPlace("budgets", "Shared budgets", "coins", ("budgets",)),
     NavigationPlace("start", "New run", "plus", ("start",)),
 )
 """Rows of the navigation, in order. A row without a page is left out."""
-FOOT_ONLY = ("dashboards", "fabrics", "breakers")
+FOOT_ONLY = ("dashboards", "fabrics", "breakers", "budgets")
 """Rows that a phone shows at the foot of the page: its bar has room for five and More."""
 SETTINGS, REFERENCE = "Settings", "Reference"
 MORE: tuple[NavigationPlace, ...] = (

@@ -77,6 +77,8 @@ SCOPES: Mapping[tuple[str, str], Scope] = {
     ("api-runs-job", "GET"): Scope.READ,
     ("api-runs-job-stop", "POST"): Scope.START,
     ("api-run-events", "GET"): Scope.READ,
+    ("api-run-stream", "GET"): Scope.READ,
+    ("api-run-at", "GET"): Scope.READ,
     ("api-run-explain", "GET"): Scope.READ,
     ("api-run-cost", "GET"): Scope.READ,
     ("api-run-export", "POST"): Scope.READ,

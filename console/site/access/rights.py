@@ -34,6 +34,7 @@ _LOOKS = (
     "breaker",
     "breakers",
     "breakers-live",
+    "budgets",
     "dashboards",
     "docs",
     "docs-page",

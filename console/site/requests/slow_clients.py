@@ -26,6 +26,9 @@ SPARE = 100
 THROWN_MAX = 64 * 1024 * 1024
 """Bytes of a body that are read and dropped after its answer."""
 
+LET_GO = "fabric.let_go"
+"""Key of a request's scope with what ends its answer, for an answer that goes on by itself."""
+
 _LATE = b"The request came in too slowly: it was not read to its end. Send it again over a faster line.\n"
 _ANSWER = b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
 
@@ -61,6 +64,13 @@ class ImpatientProtocol(HttpToolsProtocol):
         self._handed_over = True
         self._expect_nothing()
         super().handle_websocket_upgrade()
+
+    def shutdown(self) -> None:
+        """End the connection after its answer; an answer that goes on by itself ends now."""
+        super().shutdown()
+        let_go: Any = None if self.cycle is None else self.cycle.scope.get(LET_GO)
+        if let_go is not None:
+            let_go()
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,12 @@ def ahead(now: int) -> tuple[int, int]:
     return now + DAY_US, round(month.timestamp() * 1_000_000)
 
 
+def current_periods(now: int) -> tuple[str, str]:
+    """Return how the scopes of the day and of the month end that an instant lies in."""
+    day = datetime.fromtimestamp(now / 1_000_000, UTC)
+    return f":{day:%Y-%m-%d}", f":{day:%Y-%m}"
+
+
 KeyCaps = Mapping[str, tuple[KeyCap, ...]]
 """The caps that the calls of a model fall under, by the model's name in its fabric."""
 

@@ -30,6 +30,7 @@ from fabric.management.output.run_list import (
     row_json,
     show_lines,
 )
+from fabric.management.output.run_past import past_json, past_lines
 from fabric.management.output.run_stats import StatsAsked, find_stats, stats_json, stats_lines
 from fabric.management.output.runs import documents_read, progress, report, summary
 from fabric.management.run_follower import Following, silent
@@ -40,7 +41,9 @@ from fabric.runtime.ports.journal import Document
 from fabric.selectors.dashboards.asked import DAYS, USUAL_RANGE, Width
 from fabric.selectors.list_file import FORMS
 from fabric.selectors.reviews.lookup import list_open_reviews
-from fabric.selectors.runs.lookup import run_get
+from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.selectors.runs.past.views import build_past_run, require_event
+from fabric.selectors.runs.story.fold import run_story
 from fabric.selectors.whole_ids import whole_run_id
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
@@ -68,6 +71,7 @@ class Command(FabricCommand):
         start, listing, stats = _add_start(actions), _add_list(actions), _add_stats(actions)
         show = actions.add_parser("show", help="what is known of a run, and its open reviews")
         label = actions.add_parser("label", help="set and remove labels of a run")
+        show.add_argument("--at", type=int, metavar="N", help="as it was right after its event N")
         follow = actions.add_parser("follow", help="show a run's events until it ends or waits; Ctrl-C detaches")
         controls = [_add_control(actions, verb, says) for verb, (_, says) in VERBS.items()]
         for one in (show, label, follow, *controls):
@@ -185,6 +189,8 @@ class Command(FabricCommand):
 
     def _show(self, actor: Actor, options: dict[str, Any]) -> int:
         run = run_get(actor, options["run"])
+        if options["at"] is not None:
+            return self._show_past(actor, run, options)
         if options["json"]:
             self.put(summary(actor, run) | {"page": page_address(run.id), "documents": documents_read(run.id)})
             return OK
@@ -192,6 +198,15 @@ class Command(FabricCommand):
             self.stdout.write(line)
         for item in list_open_reviews(actor, run.id, family=True):
             self.stdout.write("\n".join(review_lines(item)))
+        return OK
+
+    def _show_past(self, actor: Actor, run: RunView, options: dict[str, Any]) -> int:
+        past = build_past_run(run, run_story(actor, run.id, upto=require_event(run, options["at"])))
+        if options["json"]:
+            self.put(past_json(past))
+            return OK
+        for line in past_lines(past, terminal=self.stdout.isatty()):
+            self.stdout.write(line)
         return OK
 
     def _follow(self, actor: Actor, options: dict[str, Any]) -> int:

@@ -169,6 +169,8 @@ class RunView(Waiting):
     """Names of the attached documents; only ``run_get`` fills them in."""
     reads: bool = True
     """True: the reader may read its contents. Else title and reason are withheld."""
+    as_of: int | None = None
+    """The event that it is shown as of; None: it is shown as it is now."""
 
     @property
     def trace(self) -> Trace:
@@ -185,6 +187,11 @@ class RunView(Waiting):
     def terminal(self) -> bool:
         """True: nothing can happen to it any more."""
         return self.state in TERMINAL
+
+    @property
+    def changes(self) -> bool:
+        """True: what is shown of it may change by itself. A run of the past does not."""
+        return self.as_of is None and not self.terminal
 
     @property
     def erased(self) -> bool:

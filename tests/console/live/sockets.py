@@ -40,13 +40,15 @@ class Socket(ApplicationCommunicator):
         await self.wait(10)
 
 
-def socket(path: str, *, cookie: str = "", origin: str | None = ORIGIN) -> Socket:
+def socket(path: str, *, cookie: str = "", origin: str | None = ORIGIN, authorization: str = "") -> Socket:
     """A socket through the whole application."""
     from console.asgi import application
 
     headers = [(b"host", b"127.0.0.1:8420"), (b"cookie", cookie.encode())]
     if origin is not None:
         headers.append((b"origin", origin.encode()))
+    if authorization:
+        headers.append((b"authorization", authorization.encode()))
     address, _, query = path.partition("?")
     scope = {
         "type": "websocket",

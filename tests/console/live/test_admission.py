@@ -16,7 +16,7 @@ from django.test import Client
 
 from console.live import admission as door
 from console.live import consumer
-from console.live.admission import end_sign_in, find_ended
+from console.live.admission import end_sign_in, find_ended, places
 from console.live.hub import close_sockets
 from fabric.composition import engine as wiring
 from fabric.models import SignIn, Workspace
@@ -29,7 +29,7 @@ from tests.people import signed_in
 
 @pytest.fixture(autouse=True)
 def _clear_admissions():
-    consumer._open.clear()
+    places.clear()
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_a_database_that_does_not_answer_closes_nothing_and_lets_no_one_in(brows
 
 def test_a_thousand_sockets_that_come_back_at_once_are_a_few_statements(browser, queued, monkeypatch, statements):
     """One read of the run's events, and a few looks at who they are: nothing that grows with the sockets."""
-    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 1_000)
+    monkeypatch.setattr(places, "most", 1_000)
     cookie = cookie_of(browser)
 
     async def scene():
@@ -215,7 +215,7 @@ def test_a_thousand_sockets_that_come_back_at_once_are_a_few_statements(browser,
 
 def test_many_rechecks_are_one_look(browser, queued, monkeypatch):
     monkeypatch.setattr(consumer, "RECHECK_S", 0.3)
-    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 200)
+    monkeypatch.setattr(places, "most", 200)
     looks = []
     real = door.admissions
 

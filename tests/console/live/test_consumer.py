@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from console.live import consumer
+from console.live.admission import places
 from fabric.composition import engine as wiring
 from fabric.selectors.reviews.lookup import list_open_reviews
 from fabric.services.actors import login_link_create
@@ -25,7 +26,7 @@ from tests.fabric.services.world import SMALL, ran
 @pytest.fixture(autouse=True)
 def _clear_admissions():
     """A test that ends with its sockets open leaves them counted; a server tells the application of every one that goes."""
-    consumer._open.clear()
+    places.clear()
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_signing_out_in_one_tab_closes_the_sockets_of_all_of_that_session_alone(
 
 
 def test_a_user_has_so_many_sockets_and_gets_a_place_back(browser, queued, monkeypatch):
-    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 2)
+    monkeypatch.setattr(places, "most", 2)
 
     async def scene():
         open_ones = [socket(path(queued), cookie=cookie_of(browser)) for _ in range(2)]
@@ -223,7 +224,7 @@ def test_a_user_has_so_many_sockets_and_gets_a_place_back(browser, queued, monke
             await sock.disconnect()
 
     on_a_loop(scene)
-    assert not consumer._open
+    assert len(places) == 0
 
 
 @pytest.mark.parametrize("said", [["x" * 1_025], ["ä" * 600], ["hello"] * 21])

@@ -7,6 +7,7 @@ import json
 import socket as sockets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import uvicorn
@@ -16,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from console.live import consumer
+from console.live.admission import places
 from fabric.composition import engine as wiring
 from fabric.models import Run
 from fabric.services.fabrics.revisions import fabric_publish
@@ -34,12 +36,13 @@ def slow(actor):
 
 
 @asynccontextmanager
-async def server() -> AsyncIterator[str]:
-    """The whole application on a port of its own; its WebSocket address."""
+async def server(**options: Any) -> AsyncIterator[str]:
+    """The whole application on a port of its own; its WebSocket address. ``options``: of uvicorn."""
     from console.asgi import application
 
     listener = sockets.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(uvicorn.Config(application, log_level="warning", lifespan="off", ws="websockets-sansio"))
+    options = {"log_level": "warning", "lifespan": "off", "ws": "websockets-sansio"} | options
+    running = uvicorn.Server(uvicorn.Config(application, **options))
     serving = asyncio.create_task(running.serve(sockets=[listener]))
     try:  # The listener is there already: who comes early waits in its queue.
         yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
@@ -108,7 +111,7 @@ def test_twenty_reconnects_and_a_server_restart_while_a_run_runs(browser, actor,
 
 
 def test_many_pages_of_one_run_see_the_same(browser, actor, slow, monkeypatch):
-    monkeypatch.setattr(consumer, "SOCKETS_PER_USER", 100)
+    monkeypatch.setattr(places, "most", 100)
     cookie = cookie_of(browser)
 
     async def scene():

@@ -23,6 +23,7 @@ from websockets.typing import Origin
 from websockets.uri import parse_uri
 
 from console.live import consumer
+from console.live.admission import places
 from console.live.hub import live_close
 from fabric.composition import engine as wiring
 from fabric.models import Revision
@@ -47,7 +48,7 @@ def _short(monkeypatch):
     """A shorter time for each wait."""
     for name, seconds in (("SEND_S", 0.3), ("RECHECK_S", 0.1), ("CLOSE_S", 0.1)):
         monkeypatch.setattr(consumer, name, seconds)
-    consumer._open.clear()
+    places.clear()
 
 
 @pytest.fixture
@@ -172,7 +173,7 @@ def test_a_page_that_takes_nothing_is_let_go_at_a_bounded_cost(browser, feeder, 
             assert HIGH_WATER < most < HIGH_WATER + FRAME_BYTES
             assert reader.shown == list(range(1, feeder.seq + 1))
             await until(lambda: len(server.server_state.connections) == 1)
-            assert sum(consumer._open.values()) == 1
+            assert len(places) == 1
         stuck.socket.close()
 
     scene(loop_factory, play)

@@ -19,7 +19,7 @@ from fabric.core.schema.limits import Unit
 from fabric.core.spec.endpoints import list_names
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.spec.policies.breakers import Breaker, BreakerScope
-from fabric.models import Guard, GuardCount
+from fabric.models import Guard, GuardChange, GuardCount
 from fabric.selectors.models.breakers import SEVERITY, SignalCount, counted_now
 from fabric.selectors.runs.lookup import RunView
 from fabric.selectors.runs.margins.margin import Margin
@@ -57,11 +57,7 @@ def breaker_nearest(run: RunView, spec: FabricSpec, *, now: int | None = None) -
 
     None where no row counts anything, or the run has ended. ``now``: microseconds since the epoch.
     """
-    front = [
-        (row_scope(one.scope, run.fabric_id, called), called, one)
-        for one in spec.policy.breakers
-        for called in filter(one.stands_before, list_names(one.scope, spec))
-    ]
+    front = _list_front(run, spec)
     if run.terminal or not front:
         return None
     rows = _rows([(scope, one.kind) for scope, _, one in front], time.time_ns() // 1_000 if now is None else now)
@@ -73,6 +69,64 @@ def breaker_nearest(run: RunView, spec: FabricSpec, *, now: int | None = None) -
     return min(found, key=_order, default=None)
 
 
+def _list_front(run: RunView, spec: FabricSpec) -> list[tuple[str, str, Breaker]]:
+    """Return ``(scope of its row, called name, breaker)`` of each breaker in front of the run's calls."""
+    return [
+        (row_scope(one.scope, run.fabric_id, called), called, one)
+        for one in spec.policy.breakers
+        for called in filter(one.stands_before, list_names(one.scope, spec))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerThen:
+    """A shared breaker at an instant of the past."""
+
+    where: str
+    scope: str
+    kind: str
+    standing: Standing | None
+    """None: it changed since, and its log does not reach back so far."""
+
+    @property
+    def word(self) -> str:
+        """Return its state in a word."""
+        if self.standing is None:
+            return "not kept"
+        return WORDS[self.standing.state] or "closed"
+
+
+def list_breakers_then(run: RunView, spec: FabricSpec, at: int) -> list[BreakerThen]:
+    """Return the shared breakers in front of the run's calls, as they stood at an instant. No counts are kept of it."""
+    front = _list_front(run, spec)
+    if not front:
+        return []
+    mine = _match_keys([(scope, one.kind) for scope, _, one in front])
+    now = {(row.scope, row.kind): row for row in Guard.objects.filter(mine)}
+    changes = GuardChange.objects.filter(mine)
+    before: dict[Key, Standing] = {}
+    for one in changes.filter(at__lte=at).order_by("-at", "-generation")[:CHANGES_READ]:
+        before.setdefault((one.scope, one.kind), decode_standing(one.state))
+    # The log begins with the first change of all: it was closed before.
+    for scope, kind in changes.filter(at__gt=at, generation=1).values_list("scope", "kind"):
+        before.setdefault((scope, kind), Standing())
+    return [
+        BreakerThen(_say_where(one, called), *key, _stood(now.get(key), before.get(key), at))
+        for scope, called, one in front
+        for key in [(scope, one.kind)]
+    ]
+
+
+CHANGES_READ = 2_000
+"""Changes that are looked at, over all breakers of one run."""
+
+
+def _stood(row: Guard | None, before: Standing | None, at: int) -> Standing | None:
+    if row is None:
+        return Standing()
+    return decode_standing(row.state) if row.changed_at <= at else before
+
+
 def _order(margin: Margin) -> tuple[int, float, str]:
     standings = [WORDS[state] for state in SEVERITY]
     return (standings.index(margin.standing), -margin.share, margin.where)
@@ -80,7 +134,7 @@ def _order(margin: Margin) -> tuple[int, float, str]:
 
 def _margin(scope: str, called: str, breaker: Breaker, row: _BreakerRow) -> Margin | None:
     state = row.standing.state
-    where = f"{breaker.scope} {called.replace('_', ' ') if breaker.scope is BreakerScope.STAGE else called}"
+    where = _say_where(breaker, called)
     at = (scope, breaker.kind)
     if state is not BreakerState.CLOSED:
         means = BECOMES[BreakerState.STOPPED if row.standing.held else state]
@@ -120,16 +174,25 @@ def _margin(scope: str, called: str, breaker: Breaker, row: _BreakerRow) -> Marg
     )
 
 
-def _rows(keys: list[Key], now: int) -> Mapping[Key, _BreakerRow]:
-    """Return the rows and their counts, in one statement. A breaker that never changed has no row, and may
-    have counts.
-    """
+def _say_where(breaker: Breaker, called: str) -> str:
+    return f"{breaker.scope} {called.replace('_', ' ') if breaker.scope is BreakerScope.STAGE else called}"
+
+
+def _match_keys(keys: list[Key]) -> Q:
     scopes: dict[str, list[str]] = defaultdict(list)
     for scope, kind in keys:
         scopes[kind].append(scope)
     mine = Q()
     for kind, named in scopes.items():
         mine |= Q(kind=kind, scope__in=sorted(set(named)))
+    return mine
+
+
+def _rows(keys: list[Key], now: int) -> Mapping[Key, _BreakerRow]:
+    """Return the rows and their counts, in one statement. A breaker that never changed has no row, and may
+    have counts.
+    """
+    mine = _match_keys(keys)
     number, text = Value(0, BigIntegerField()), Value("", CharField())
     standings = Guard.objects.filter(mine).values_list(
         "scope", "kind", "state", "generation", text, Value(0, SmallIntegerField()), number, number

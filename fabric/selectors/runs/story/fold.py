@@ -20,7 +20,7 @@ from fabric.selectors.errors import Refused
 from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.story.facts import FOLDS
 from fabric.selectors.runs.story.state import RATE_WINDOW_US, StoryState
-from fabric.selectors.stored_events import read_events
+from fabric.selectors.stored_events import LAST_SEQ, read_events
 
 ROWS_A_READ = 2_000
 
@@ -55,9 +55,9 @@ class RunStory(StoryState):
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def run_story(actor: Actor, run_id: str, known: RunStory | None = None) -> RunStory:
-    """Return the run's story up to the end of its journal. ``known``: a story of that run for a reader of equal rights,
-    which is continued.
+def run_story(actor: Actor, run_id: str, known: RunStory | None = None, *, upto: int = LAST_SEQ) -> RunStory:
+    """Return the run's story up to the end of its journal, or up to an event. ``known``: a story of that run for a
+    reader of equal rights, which is continued.
 
     A reader without the right gets no sentences. Refused not_found.
     """
@@ -66,7 +66,7 @@ def run_story(actor: Actor, run_id: str, known: RunStory | None = None) -> RunSt
         raise Refused(f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs", code="not_found")
     story, reads = RunStory(run_id) if known is None else known, may_read(actor, row[0])
     rows = EventRow.objects.filter(run_id=run_id, workspace_id=actor.workspace_id)
-    for seq, kind, version, at, header, *_ in read_events(rows, after=story.seq, page=ROWS_A_READ):
+    for seq, kind, version, at, header, *_ in read_events(rows, after=story.seq, upto=upto, page=ROWS_A_READ):
         try:
             event = from_row(seq, kind, version, header_for(header, reads=reads))
         except (UnknownEvent, ValueError) as error:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.test import Client
 
 from console.live import consumer
-from console.live.admission import NOT_ALLOWED, admissions
+from console.live.admission import NOT_ALLOWED, Credentials, admissions
 from console.site.access.policies import SOCKETS
 from fabric.composition import engine as wiring
 from fabric.core.people.scopes import Scope
@@ -90,7 +90,7 @@ WAYS: Mapping[str, tuple[Callable[[Rosa], int], int, int, int]] = {
     ),
     "event stream": (lambda rosa: rosa.program.get(f"/api/v1/runs/{rosa.run}/events").status_code, 200, 401, 404),
     "socket": (
-        lambda rosa: admissions([(rosa.cookie, rosa.run)])[rosa.cookie, rosa.run].code,
+        lambda rosa: admissions([(Credentials(rosa.cookie), rosa.run)])[Credentials(rosa.cookie), rosa.run].code,
         0,
         NOT_ALLOWED,
         NOT_ALLOWED,

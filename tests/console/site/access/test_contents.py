@@ -99,7 +99,14 @@ def addresses(door: str, runs: list[str]) -> Iterator[tuple[str, str]]:
 
 
 QUERIES: Mapping[str, tuple[str, ...]] = {
-    "run": (*(f"?view={name}" for name, _ in VIEWS), "?fold=off", "?view=events&events=raw", "?part=io"),
+    "run": (
+        *(f"?view={name}" for name, _ in VIEWS),
+        "?fold=off",
+        "?view=events&events=raw",
+        "?part=io",
+        *(f"?as_of={seq}&view={view}" for seq, view in ((1, "timeline"), (5, "protections"), (9, "timeline"))),
+    ),
+    "api-run-at": ("?seq=1", "?seq=5", "?seq=9"),
     "run-events-download": ("?form=readable", "?form=journal"),
     "fabric": ("", "?tab=memory", "?tab=runs"),
     "drill": ("", "?at=1"),
@@ -201,7 +208,9 @@ SHOWN: Mapping[str, str] = {
     "api-notifications": "told",
     "api-run": "document outcome sentence title",
     "api-run-events": "answer arguments message outcome prompt request result sentence",
+    "api-run-at": "sentence",
     "api-run-explain": "sentence",
+    "api-run-stream": "answer arguments message outcome prompt request result sentence",
     "api-runs": "sentence title",
     "api-runs-export": "sentence title",
 }

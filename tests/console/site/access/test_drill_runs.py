@@ -124,7 +124,7 @@ def test_it_can_be_exported_and_a_socket_follows_it(browser, token, one):
 
 def test_routes_that_change_a_run_are_all_known():
     names = {one.name for one in patterns() if "run_id" in one.pattern.converters}
-    reads = {"run", "api-run", "run-export", "run-review", "run-compare", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-export", "run-event-reveal", "api-run-event-reveal"}  # fmt: skip
+    reads = {"run", "api-run", "run-export", "run-review", "run-compare", "run-event", "run-event-json", "run-events-download", "api-run-explain", "api-run-cost", "api-run-events", "api-run-at", "api-run-stream", "api-run-export", "run-event-reveal", "api-run-event-reveal"}  # fmt: skip
     assert set(CHANGES) == names - reads
 
 

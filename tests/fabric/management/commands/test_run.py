@@ -165,3 +165,26 @@ def test_bad_input_is_one_sentence_and_exit_code_2(small, tmp_path, what):
 def test_text_that_looks_like_no_path_is_the_request(small):
     assert command("run", "start", small, "--input", "two\nlines " + "x" * 5_000).code == 0
     assert Run.objects.get().title == "two"
+
+
+def test_it_shows_a_run_as_it_was_after_an_event(small):
+    command("run", "start", small, *REQUEST)
+    run = Run.objects.get()
+    done = command("run", "show", run.id, "--at", "2")
+    assert done.code == 0
+    assert done.out.startswith(f"Run {run.id} as of event 2 of {run.last_seq}, ")
+    for said in ("state      running", "reserved   $0", "left       $1.00 of $1.00", "retries    10 tokens left"):
+        assert f"  {said}" in done.out
+    last = command("run", "show", run.id, "--at", str(run.last_seq), "--json").last
+    assert (last["state"], last["spent_usd_micros"], last["tokens"]) == ("completed", run.cost_usd_micros, run.tokens)
+    assert last["cap_usd_micros"] - last["spent_usd_micros"] == last["left_usd_micros"]
+    assert last["conversation"][0]["who"] == "planner"
+
+
+@pytest.mark.parametrize(("at", "said"), [("0", "has events 1 to"), ("9999", "and no event 9999")])
+def test_a_wrong_event_is_named(small, at, said):
+    command("run", "start", small, *REQUEST)
+    done = command("run", "show", Run.objects.get().id, "--at", at)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,1 @@
+"""Selectors of a run as of one of its events."""
