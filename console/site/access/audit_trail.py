@@ -207,6 +207,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (LOOKED, "api-fabric-lint api-scenarios-check"),
     (ByService((Act.MODEL_TESTED,)), "model-test api-model-test"),
     (ByService((Act.TOOL_TESTED,)), "fabric-draft-tool"),
+    (ByService((Act.AGENT_ASKED, Act.AGENT_ANSWERED)), "fabric-draft-agent"),
     (ByService((Act.MODEL_KEY_STORED,)), "model-key api-model-key"),
     (ByService((Act.MODEL_KEY_DELETED,)), "model-key-delete api-model-key-delete"),
     (ByService((Act.BREAKER_OPENED, Act.BREAKER_RESET)), "breaker api-breakers-open api-breakers-reset"),

@@ -183,6 +183,10 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.MODEL_KEY_DELETED: ActSentence(sentence="deleted a model's key", about=SubjectKind.MODEL, before=("last_four",)),
     Act.MODEL_TESTED: ActSentence(sentence="tested a model", about=SubjectKind.MODEL),
     Act.TOOL_TESTED: ActSentence(sentence="sent a test request of a tool", about=SubjectKind.FABRIC),
+    Act.AGENT_ASKED: ActSentence(sentence="sent a prompt to a drafted agent", about=SubjectKind.FABRIC, after=("agent", "model", "reserved_usd_micros")),
+    Act.AGENT_ANSWERED: ActSentence(
+        sentence="paid for a prompt to a drafted agent", about=SubjectKind.FABRIC, after=("agent", "cost_usd_micros", "input_tokens", "output_tokens")
+    ),
     Act.DRILLS_ASKED: ActSentence(sentence="asked for drills", about=SubjectKind.FABRIC),
     Act.DRILLS_STOPPED: ActSentence(sentence="stopped drills", about=SubjectKind.DRILL),
     Act.SCENARIO_SAVED: ActSentence(sentence="saved a scenario", about=SubjectKind.SCENARIO, after=("version",)),

@@ -322,6 +322,9 @@ FORMS = {
         (200, 413, 422),
         done=422,  # Where it is taken: tests/console/pages/drafts/test_tool_test.py.
     ),
+    "fabric-draft-agent": FormCase(
+        ("prompt", "role"), {"prompt": "Who are you?"}, 200, "", (200, 413, 422, 429), done=200
+    ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(
         ("fabric", "what", "cron", "reason"),
