@@ -197,7 +197,15 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (Nothing("it says that an editor is open, and changes nothing"), "fabric-draft-beat"),
     (ByService((Act.DRAFT_DISCARDED,)), "fabric-draft-discard"),
     (
-        ByService((Act.FABRIC_PUBLISHED, Act.FABRIC_REVERTED, Act.CHANGE_REQUESTED, Act.CHANGE_VOIDED)),
+        ByService(
+            (
+                Act.FABRIC_PUBLISHED,
+                Act.FABRIC_REVERTED,
+                Act.CHANGE_REQUESTED,
+                Act.PUBLICATION_SCHEDULED,
+                Act.CHANGE_VOIDED,
+            )
+        ),
         "fabric-draft-publish fabric-revert api-fabrics api-fabric-revert api-changes",
     ),
     (

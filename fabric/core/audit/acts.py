@@ -81,6 +81,8 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.DRAFT_CHANGED: ActSentence(sentence="changed a draft", about=SubjectKind.FABRIC),
     Act.DRAFT_DISCARDED: ActSentence(sentence="discarded a draft", about=SubjectKind.FABRIC),
     Act.CHANGE_REQUESTED: ActSentence(sentence="asked for agreement to a change", about=SubjectKind.FABRIC, after=("digest",)),
+    Act.PUBLICATION_SCHEDULED: ActSentence(sentence="scheduled a publication", about=SubjectKind.FABRIC, after=("digest", "publish_at")),
+    Act.PUBLICATION_FAILED: ActSentence(sentence="could not publish a fabric at its time", about=SubjectKind.FABRIC, outcome=Outcome.FAILED),
     Act.CHANGE_REJECTED: ActSentence(sentence="rejected a change", about=SubjectKind.FABRIC),
     Act.CHANGE_WITHDRAWN: ActSentence(sentence="withdrew a change", about=SubjectKind.FABRIC),
     Act.CHANGE_VOIDED: ActSentence(sentence="made a request void by changing its draft", about=SubjectKind.FABRIC),

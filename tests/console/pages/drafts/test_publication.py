@@ -404,3 +404,12 @@ def test_any_two_versions_are_compared(browser, actor, small):
     assert "Second" in text(browser.get("/fabrics/small/compare"))
     assert browser.get("/fabrics/small/compare?before=9&after=3").status_code == 404
     assert browser.get("/fabrics/small/compare?before=x").status_code == 404
+
+
+def test_a_comparison_shows_the_message_of_each_version(browser, actor, small):
+    source = SMALL.replace("A small fabric", "Second")
+    fabric_publish(actor=actor, source=source, message="Because of <audit>.")
+    shown = text(browser.get("/fabrics/small/compare?before=1&after=2"))
+    assert "by owner No message." in shown
+    assert "by owner Because of <audit>." in shown
+    assert "r2 (published): Because of <audit>." in shown
