@@ -12,11 +12,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fabric.core.breaker.table import BreakerState
+from fabric.core.values import words
 from fabric.core.values.flow import RunState
-from fabric.core.values.words import FAILURES, TIERS
 from fabric.selectors.reviews.subjects import EFFECTS as EFFECT_WORDS
 
 register = template.Library()
+TIERS, FAILURES = words.TIERS, words.FAILURES
 
 STATES: Mapping[str, tuple[str, str, str]] = {
     RunState.QUEUED: ("Queued", "neutral", "clock"),

@@ -312,7 +312,11 @@ FORMS = {
         (302, 403, 404, 409, 413, 422),
     ),
     "fabric-draft-publish": FormCase(
-        ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
+        ("step", "act", "message", "publish_at"),
+        {"step": "1", "act": "publish"},
+        404,
+        "has no draft",
+        (302, 404, 409, 413, 422),
     ),
     "fabric-draft-tool": FormCase(
         ("typed", "f.usd", "x.usd", "arguments", "agreed", "do"),

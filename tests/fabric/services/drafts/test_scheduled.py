@@ -9,10 +9,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from fabric.core.people.actor import Actor
 from fabric.core.values.units import US
-from fabric.models import AuditLine, ChangeRequest, Draft, Member
+from fabric.models import AuditLine, ChangeRequest, Draft, Member, Notification, Revision
 from fabric.selectors.drafts.change_requests import (
     ChangeState,
     change_request_get,
@@ -131,7 +132,6 @@ def test_four_eyes_that_came_meanwhile_keep_it_from_being_published(actor: Actor
     request = scheduled(actor)
     row = revision_get(actor, small)
     # The published content itself wants two people by now.
-    from fabric.models import Revision
 
     spec = json.loads(Revision.objects.get(id=row.fabric.revision_id).spec)
     spec["policy"]["humans"]["four_eyes"] = ["interactive"]
@@ -223,3 +223,17 @@ def test_an_error_of_ours_ends_one_publication_alone(actor: Actor, small: str, m
     ChangeRequest.objects.filter(id=first).update(base=None, text="\0")
     assert carried_out() == 0
     assert state(actor, first)[0] is ChangeState.FAILED
+
+
+def test_its_author_is_told_why_by_mail(actor: Actor, small: str, settings: Any) -> None:
+    settings.EMAIL_HOST, settings.DEFAULT_FROM_EMAIL = "127.0.0.1", "fabric@example.org"
+    editor = find_actor(member("ed", "editor"))
+    get_user_model().objects.filter(username="ed").update(email="ed@example.org")
+    scheduled(editor)
+    assert not Notification.objects.exists(), "no second person is asked"
+    ChangeRequest.objects.update(base=None)
+    assert carried_out() == 0
+    (row,) = Notification.objects.all()
+    told = json.loads(bytes(row.content))
+    assert (row.shown, row.told, told["became"]) == ("ed", "changed", "failed")
+    assert told["reason"].startswith("r1 is published by now")
