@@ -89,14 +89,7 @@ class Command(FabricCommand):
         made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
         _add_import_arguments(made["mcp"], made["openapi"])
-        made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
-        made["publish"].add_argument(
-            "--at",
-            default="",
-            metavar="TIME",
-            help="publish it then, such as 2026-12-01T18:00; `fabric withdraw` cancels",
-        )
-        made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        _add_publish_arguments(made["publish"])
         made["import"].add_argument("file", type=Path, metavar="FILE")
         made["import"].add_argument("--name", default="", metavar="NAME", help="else as the file says, or is called")
         made["import"].add_argument(
@@ -447,6 +440,17 @@ def _add_import_arguments(mcp: CommandParser, openapi: CommandParser) -> None:
     openapi.add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
     openapi.add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
     openapi.add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
+
+
+def _add_publish_arguments(publish: CommandParser) -> None:
+    publish.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    publish.add_argument(
+        "--at",
+        default="",
+        metavar="TIME",
+        help="publish it then, such as 2026-12-01T18:00; `fabric withdraw` cancels",
+    )
+    publish.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
 
 def _add_stop_arguments(stop: CommandParser, allow: CommandParser) -> None:
