@@ -5,6 +5,7 @@ from django.urls import include, path
 from console.pages.audit import views as audit
 from console.pages.dashboards import views as dashboards
 from console.pages.docs import views as docs
+from console.pages.drafts import agent_ask as fabric_agent
 from console.pages.drafts import beginnings as fabric_new
 from console.pages.drafts import merge as fabric_merge
 from console.pages.drafts import publication as fabric_publish
@@ -190,6 +191,7 @@ urlpatterns = [
     path("fabrics/<str:name>/draft/drills", fabric_publish.drills, name="fabric-draft-drills"),
     path("fabrics/<str:name>/draft/history", fabric_publish.history, name="fabric-draft-history"),
     path("fabrics/<str:name>/draft/tools/<str:tool>", fabric_tool.test, name="fabric-draft-tool"),
+    path("fabrics/<str:name>/draft/agents/<str:agent>", fabric_agent.ask, name="fabric-draft-agent"),
     path("fabrics/<str:name>/draft/merge", fabric_merge.merge, name="fabric-draft-merge"),
     path("fabrics/<str:name>/requests/<slug:change_id>", fabric_versions.change, name="fabric-request"),
     path("fabrics/<str:name>/revert", fabric_versions.revert, name="fabric-revert"),

@@ -13,7 +13,7 @@ from ninja import Body, Path, Query, Router, Status
 from pydantic import Field
 
 from console.api.fabrics.files import EXAMPLE, FabricSourceIn, PlacedOut
-from console.api.shapes.common import Instant, RequestShape, ResponseShape
+from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
 from console.pages.drafts.views import installation_for
 from console.site.access.callers import find_actor
 from fabric.composition.models import provider_names
@@ -34,6 +34,7 @@ from fabric.services.drafts.change_requests import (
     change_withdraw,
 )
 from fabric.services.drafts.changes import NAME_CHARS_MAX
+from fabric.services.drafts.scheduled import publication_schedule, read_time
 from fabric.services.fabrics.checks import check_text
 from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX
 from fabric.services.fabrics.yaml.tree import BYTES_MAX
@@ -154,7 +155,7 @@ EXAMPLE_ID = "01a1b2c3-d4e5-7f60-8a9b-0c1d2e3f4a5b"
 
 
 class ChangeRequestIn(RequestShape):
-    """A fabric whose publication needs a second person's approval."""
+    """A fabric whose publication needs a second person's approval, or has a time."""
 
     source: str = Field(description=f"YAML; at most {BYTES_MAX:,} bytes are read.", examples=[EXAMPLE])
     message: str = Field(
@@ -169,6 +170,11 @@ class ChangeRequestIn(RequestShape):
         le=2**31 - 1,
         description="Revision that must still be the published one, 0: none published; null: any.",
         examples=[3],
+    )
+    publish_at: datetime | None = Field(
+        default=None,
+        description="Time at which it is published, with an offset, where no second person has to agree; null: a second person decides.",
+        examples=[None],
     )
 
 
@@ -201,8 +207,9 @@ class ChangeRequestOut(ResponseShape):
     digest: str = Field(description="Content hash of what would be published: the agreement is bound to it.")
     message: str = Field(description="Message of the author; may be empty.")
     state: ChangeState = Field(
-        description="open: a second person may approve; stale: another revision was published since; voided: the draft was changed."
+        description="open: a second person may approve; stale: another revision was published since; voided: the draft was changed; failed: it could not be published at its time."
     )
+    publish_at: Instant | None = Field(description="When it is published; null: a second person decides.")
     opened_at: Instant = Field(description="When it was asked for.")
     decided_at: Instant | None = Field(description="When it was decided; null: it is not.")
     decided_by: str = Field(description="By whom; empty: it is not.", examples=["ben"])
@@ -240,15 +247,14 @@ def list_changes(
 )
 def open_change(request: HttpRequest, body: Annotated[ChangeRequestIn, Body()]) -> Status[ChangeRequestOut]:
     """Open a change request. It asks another person to approve a change of a fabric whose runs need two people. For
-    editors and owners.
+    editors and owners. With ``publish_at`` it schedules the publication of a change that needs one person.
     """
-    found = change_request_open(
-        actor=find_actor(request),
-        source=body.source,
-        message=body.message,
-        providers=provider_names(),
-        expect=body.expect_revision,
-    )
+    given = {"actor": find_actor(request), "source": body.source, "message": body.message}
+    same: dict[str, Any] = {**given, "providers": provider_names(), "expect": body.expect_revision}
+    if body.publish_at is None:
+        found = change_request_open(**same)
+    else:
+        found = publication_schedule(**same, publish_at=read_time(body.publish_at.isoformat(), UTC))
     return Status(201, ChangeRequestOut(**_change_fields(found)))
 
 
@@ -326,6 +332,7 @@ def _change_fields(view: ChangeView) -> dict[str, object]:
         "digest": view.digest,
         "message": view.message,
         "state": view.state,
+        "publish_at": instant(view.publish_at),
         "opened_at": _iso(view.opened_at),
         "decided_at": _iso(view.decided_at) if view.decided_at else None,
         "decided_by": view.decided_by,

@@ -72,6 +72,13 @@ class UseOut(ResponseShape):
     agents: list[str] = Field(description="Agents that use it; empty: it is only a fallback.", examples=[["planner"]])
 
 
+class DraftUseOut(ResponseShape):
+    """A draft that declares a model."""
+
+    fabric: str = Field(description="Its fabric.", examples=["contract-check"])
+    author: str = Field(description="Its author.", examples=["ana"])
+
+
 class ProbeOut(ResponseShape):
     """One of a test call's requests."""
 
@@ -117,6 +124,7 @@ class ModelOut(ResponseShape):
     )
     context_tokens: int | None = Field(description="Size of the context in tokens; null: unknown.", examples=[128_000])
     uses: list[UseOut] = Field(description="Fabrics that name it; empty: only the environment does.")
+    drafts: list[DraftUseOut] = Field(description="Drafts that declare it so.")
     test_usd_micros_max: int | None = Field(
         description="Largest possible cost of a test call; null: unpriced.", examples=[1024]
     )
@@ -239,6 +247,7 @@ def _model(one: DeclaredModel, stored: bool, key_from: str) -> ModelOut:
         uses=[
             UseOut(fabric=use.fabric, revision=use.number, name=use.name, agents=list(use.agents)) for use in one.uses
         ],
+        drafts=[DraftUseOut(fabric=use.fabric, author=use.author) for use in one.drafts],
         test_usd_micros_max=one.worst_usd_micros,
         test=None if one.test is None else _test(one.test),
     )

@@ -31,7 +31,7 @@ class Item:
     users: tuple[str, ...] = ()
     """Names of its users."""
     test: bool = False
-    """True for a tool with a page for test requests."""
+    """True for a tool with a page for test requests, and for an agent that can be asked once."""
     gist: str = ""
     """The beginning of what it says."""
 

@@ -12,11 +12,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from fabric.core.breaker.table import BreakerState
+from fabric.core.values import words
 from fabric.core.values.flow import RunState
-from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.selectors.reviews.subjects import EFFECTS as EFFECT_WORDS
 
 register = template.Library()
+TIERS, FAILURES = words.TIERS, words.FAILURES
 
 STATES: Mapping[str, tuple[str, str, str]] = {
     RunState.QUEUED: ("Queued", "neutral", "clock"),
@@ -54,26 +55,6 @@ EFFECTS: Mapping[str, tuple[str, str, str]] = {
 
 RECOVERED = ("Completed after recovery", "ok", "recov")
 """Badge of a run that completed only after a failure."""
-
-TIERS: Mapping[str, str] = {
-    Tier.INTERACTIVE: "low-latency interactive",
-    Tier.BATCH: "long-running batch",
-    Tier.HIGH_STAKES: "high-stakes regulated",
-}
-"""Words for the tiers; total over ``Tier``."""
-
-FAILURES: Mapping[str, str] = {
-    FailureType.TOOL_LOOP: "infinite tool loop",
-    FailureType.DEADLOCK: "sub-agent deadlock",
-    FailureType.COST_OVERRUN: "cost overrun",
-    FailureType.PROVIDER: "provider failure",
-    FailureType.SCHEMA_GROUNDING: "schema or grounding fail",
-    FailureType.PLAN_MALFORMED: "malformed plan",
-    FailureType.NO_PROGRESS: "no progress",
-    FailureType.UNSAFE_OUTPUT: "unsafe output",
-}
-"""Words for the rows of the decision table; total over ``FailureType``."""
-
 
 PROVIDER_AWAY = ("Waiting for the provider", "warn", "clock")
 """Badge of a run that waits for an absent endpoint."""

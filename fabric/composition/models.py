@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
+from fabric.core.events.inputs import CallFailed, ModelReplied
 from fabric.core.spec.tree import ModelSpec
 from fabric.core.values.taxonomy import Cause
 from fabric.http.transport import Gate
@@ -26,7 +27,7 @@ from fabric.providers.openai_compatible import OpenAICompatible
 from fabric.providers.router import LateProvider, ModelRouter
 from fabric.providers.stored_keys import note_used, stored_keys
 from fabric.providers.trial import CallTestResult, run_probes
-from fabric.runtime.ports.calls import ModelPort
+from fabric.runtime.ports.calls import ModelPort, ModelRequest
 from fabric.services.installation import facts as here
 from fabric.services.installation.facts import DRILL_PROVIDER
 from fabric.worker.process.clock import SYSTEM_CLOCK
@@ -89,6 +90,32 @@ async def _make_test_call(model: ModelSpec, workspace: str) -> CallTestResult:
     port = http_port(model.provider)
     try:
         return await run_probes(ModelRouter({model.provider: port}), model, workspace=workspace, now=SYSTEM_CLOCK.now)
+    finally:
+        await port.aclose()
+
+
+def ask_once(request: ModelRequest) -> ModelReplied | CallFailed:
+    """Make one call outside any run, in this thread and on a loop of its own. It never raises."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_make_call(request))
+    except Exception as error:  # noqa: BLE001 - Whatever the adapter or its library does is what came of the call.
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        message = f"provider {request.model.provider!r} could not be asked here ({said})"
+        return CallFailed(
+            command_id=request.command_id, attempt=request.attempt, cause=Cause.UNKNOWN, message=message, billed=True
+        )
+    finally:
+        loop.close()  # As in ``try_out``.
+
+
+async def _make_call(request: ModelRequest) -> ModelReplied | CallFailed:
+    provider = request.model.provider
+    if provider not in BUILT_IN:
+        return await model_port().ask(request)
+    port = http_port(provider)
+    try:
+        return await ModelRouter({provider: port}).ask(request)
     finally:
         await port.aclose()
 

@@ -13,10 +13,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from fabric.composition import outbox
 from fabric.composition.engine import Engine, clock, nudge, signer, store
+from fabric.composition.models import provider_names
 from fabric.services.audit.checkpoints import audit_seal, audit_waits, checkpoints_make
 from fabric.services.audit.folds import folds_flush, folds_wait
 from fabric.services.audit.retention import audit_retain, audit_rules_wanted
 from fabric.services.budgets.caps import grants_prune, grants_to_prune
+from fabric.services.drafts.scheduled import publications_duty
 from fabric.services.installation.retention import retention_apply, retention_wanted
 from fabric.services.memories.retention import memories_tidy, values_held
 from fabric.services.models.breakers import guard_changes_prune, guard_changes_to_prune
@@ -85,7 +87,8 @@ def duties() -> tuple[DutySpec, ...]:
         wanted=lambda: are_stops_due(database_us()),
         act=lambda: stops_carry_out(store(), nudge()),
     )
-    return stops, folds, seal, checkpoint, retention, cut, prune, changes, memories
+    publications = publications_duty(provider_names)
+    return stops, publications, folds, seal, checkpoint, retention, cut, prune, changes, memories
 
 
 def job_duties() -> tuple[DutySpec, ...]:

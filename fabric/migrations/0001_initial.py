@@ -728,6 +728,7 @@ class Migration(migrations.Migration):
                 ('digest', models.TextField()),
                 ('message', models.TextField(blank=True, default='')),
                 ('state', models.TextField(default='open')),
+                ('publish_at', models.BigIntegerField(blank=True, null=True)),
                 ('opened_at', models.DateTimeField()),
                 ('decided_at', models.DateTimeField(blank=True, null=True)),
                 ('decided_by', models.TextField(blank=True, default='')),
@@ -1147,6 +1148,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='changerequest',
             index=models.Index(fields=['workspace', 'state', 'name'], name='change_request_state'),
+        ),
+        migrations.AddIndex(
+            model_name='changerequest',
+            index=models.Index(condition=models.Q(('publish_at__isnull', False), ('state', 'open')), fields=['publish_at'], name='change_request_due'),
         ),
         migrations.AddConstraint(
             model_name='changerequest',

@@ -181,10 +181,7 @@ class _Fill:
     @property
     def shape(self) -> str:
         """Return the instruction about the shape of the answer."""
-        if self.agent.answers == "text":
-            return SHAPES["text"]
-        told = SHAPES[self.output if self.data is None else "typed"]
-        return f"{told} {PLANNING}" if self.plans else told
+        return _shape(self.agent, self.output, self.data, plans=self.plans)
 
     def message(self, message: Message) -> ChatMessage:
         """Return one rendered message; raises KeyError for an unknown template."""
@@ -244,9 +241,21 @@ def _citation_form(texts: Iterable[str]) -> str:
     return f"\n\n{PLACES}" if any(next(marks(text), None) for text in texts) else ""
 
 
+def _shape(agent: AgentSpec, output: str, data: Mapping[str, JSON] | None, *, plans: bool) -> str:
+    if agent.answers == "text":
+        return SHAPES["text"]
+    told = SHAPES[output if data is None else "typed"]
+    return f"{told} {PLANNING}" if plans else told
+
+
+def agent_text(agent: AgentSpec, output: str, data: Mapping[str, JSON] | None = None, *, plans: bool = False) -> str:
+    """Return the message that opens an agent's prompts: name, instructions, and the shape of its answer."""
+    schema = "" if data is None else f"\n{DATA_SCHEMA}{_compact(data)}"
+    return f"You are {agent.name}. {agent.instructions}\n\n{_shape(agent, output, data, plans=plans)}{schema}"
+
+
 def _agent(fill: _Fill, message: Message) -> str:
-    schema = "" if fill.data is None else f"\n{DATA_SCHEMA}{_compact(fill.data)}"
-    return f"You are {fill.agent.name}. {fill.agent.instructions}\n\n{fill.shape}{schema}"
+    return agent_text(fill.agent, fill.output, fill.data, plans=fill.plans)
 
 
 def _plan(fill: _Fill, message: Message) -> str:

@@ -253,6 +253,7 @@ def filled(address, run, review, **named):
         "token": "nosuchtoken",
         "card": "runs",
         "tool": TOOL["name"],
+        "agent": "critic",
         "scope": "provider:scripted",
         "memory": "notes",
         "digest": BREAKER,

@@ -92,6 +92,7 @@ NO_PAGE = {
     "drills-stale": "a POST",
     "run-stop-allow": "a POST",
     "runs-job": "looked at in the round of pictures jobs",
+    "fabric-draft-agent": "wants a draft: looked at in the round of pictures editor",
     "fabric-draft-tool": "wants a draft: looked at in the round of pictures editor",
     "api-openapi": "JSON for generators",
 }

@@ -197,7 +197,7 @@ def models_round(camera: Camera, other: ScriptedEndpoint) -> None:
 
 
 def editor_round(camera: Camera, crm: str) -> None:
-    """Parts of the editor, with drafts of every kind, checks that are tried, and test requests to ``crm``."""
+    """Parts of the editor, with drafts of every kind, checks that are tried, test requests and prompts to ``crm``."""
     camera.state = signed_in(camera, camera.home.login_link())
     camera.shoot(editor_parts_scenes.scenes(camera.home, crm))
 

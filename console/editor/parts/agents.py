@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from console.editor.draft import Editing
@@ -32,7 +32,8 @@ def build(editing: Editing) -> dict[str, Any]:
         more += [f"{len(tools)} tool{'s' if len(tools) > 1 else ''}"] if isinstance(tools, list) and tools else []
         return " · ".join([", ".join(found), *more])
 
-    items = items_of(editing, "agents", FIELDS, MORE, note=note, beside=_caps_of(editing))
+    listed = items_of(editing, "agents", FIELDS, MORE, note=note, beside=_caps_of(editing))
+    items = [replace(one, test=NAME.fullmatch(one.name) is not None) for one in listed]
     loose = sum(one.note.startswith(LOOSE) for one in items)
     planned = any(role.startswith("planner") for held in roles.values() for role in held)
     return {"items": items, "listed": "agents", "loose": loose, "planned": planned, "strays": strays(editing)}

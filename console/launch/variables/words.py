@@ -138,7 +138,7 @@ WORDS: Mapping[str, VariableWords] = {
         "6000", "Requests a minute of one token or user, for each web server. 0: no bound."
     ),
     "FABRIC_MODEL_TESTS_PER_MINUTE": VariableWords(
-        "12", "Test calls of models that one person may ask for in a minute."
+        "12", "Test calls of models, and prompts to drafted agents, that one person may send in a minute."
     ),
     "FABRIC_SIGN_IN_TRIES": VariableWords(
         "6",

@@ -19,17 +19,20 @@ from console.pages.drafts.change import build_board, build_change
 from console.pages.drafts.views import installation_for
 from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
+from console.site.requests.time_zone import find_zone
 from console.site.sentences import sentence
 from fabric.composition import engine as wiring
 from fabric.composition.models import provider_names
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.spec.fabric import FabricSpec
+from fabric.core.values.words import instant
 from fabric.selectors.drafts.change_requests import ChangeView, last_request
 from fabric.selectors.drafts.history_preview import history_preview
 from fabric.selectors.drafts.lookup import DraftView, draft_get
 from fabric.selectors.errors import Refused
-from fabric.services.drafts.publication import draft_publish, draft_request, moved_words
+from fabric.services.drafts.publication import draft_publish, draft_request, draft_schedule, moved_words
+from fabric.services.drafts.scheduled import read_time
 from fabric.services.fabrics.checks import LEVELS
 from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX
 from fabric.services.rights import right_wanted
@@ -45,7 +48,8 @@ class PublishForm(forms.Form):
     """Form that publishes a draft. ``step``: the step of the draft that the page showed."""
 
     step = forms.IntegerField(min_value=0, max_value=NUMBER_MAX)
-    act = forms.ChoiceField(choices=[("publish", ""), ("request", "")])
+    act = forms.ChoiceField(choices=[("publish", ""), ("request", ""), ("schedule", "")])
+    publish_at = forms.CharField(required=False, max_length=40)
     message = forms.CharField(required=False, max_length=MESSAGE_CHARS_MAX)
 
 
@@ -77,6 +81,18 @@ def publish(request: HttpRequest, name: str) -> HttpResponse:
                 actor=actor, name=name, step=given["step"], message=given["message"], providers=provider_names()
             )
             messages.success(request, "A second person must approve. Nothing is published until then.")
+            return redirect("fabric-draft-publish", name=name)
+        if given["act"] == "schedule":
+            at = read_time(given["publish_at"], find_zone(request))
+            draft_schedule(
+                actor=actor,
+                name=name,
+                step=given["step"],
+                publish_at=at,
+                message=given["message"],
+                providers=provider_names(),
+            )
+            messages.success(request, f"It is published at {instant(at)}, unless it no longer passes then.")
             return redirect("fabric-draft-publish", name=name)
         done = draft_publish(
             actor=actor, name=name, step=given["step"], message=given["message"], providers=provider_names()
@@ -115,6 +131,8 @@ def _page(
         "moved": moved_words(actor, draft) if draft.moved else "",
         "why_not": _why_not(seen, change is not None and change.outlook.same, asked),
         "message": message,
+        "publish_at": request.POST.get("publish_at", "")[:40],
+        "zone": str(find_zone(request)),
         **(_drills(actor, spec) if spec and not seen.checked.errors else {}),
     }
     return render(request, "drafts/publication/page.html", shown, status=status)
@@ -129,7 +147,7 @@ def _why_not(seen: Editing, same: bool, asked: ChangeView | None) -> str:
         return "Merge the published version first."
     if same:
         return f"This is the content of r{seen.draft.published}, which is published: there is nothing to publish."
-    if asked is not None and asked.waits and asked.text == seen.draft.text:
+    if asked is not None and asked.waits and asked.publish_at is None and asked.text == seen.draft.text:
         return "The request waits for a second person."
     return ""
 

@@ -111,6 +111,8 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     shown = {
         "fabric": view,
         "revisions": revisions,
+        "further": [one.number for one in sides if one.number not in {each.number for each in revisions}],
+        "sides": sides,
         "before": sides[0],
         "after": sides[1],
         "changes": changes[:CHANGES_MAX],

@@ -45,6 +45,7 @@ from fabric.selectors.overview.success_cost import Activities, Activity, fabric_
 from fabric.selectors.overview.tiles import NEWEST_RUNS, Tile
 from fabric.selectors.runs.stops import stops_standing
 from fabric.services.drafts.changes import NAME_CHARS_MAX
+from fabric.services.fabrics.uses import NO_USES, find_tool_uses
 from fabric.services.fabrics.yaml.export import export_revision, written_out
 from simulator.drills.selectors.drill_views import State
 from simulator.drills.selectors.standings import FabricStanding, fabric_stands
@@ -102,7 +103,9 @@ class Tab:
 
 
 def _agents(actor: Actor, page: RevisionPage) -> dict[str, Any]:
-    return {"agents": words.list_agents(page.spec), "tools": words.list_tools(page.spec)}
+    uses = find_tool_uses(actor, page.fabric.name, page.spec)
+    tools = [(line, uses.get(line.tool.name, NO_USES)) for line in words.list_tools(page.spec)]
+    return {"agents": words.list_agents(page.spec), "tools": tools}
 
 
 def _topology(actor: Actor, page: RevisionPage) -> dict[str, Any]:
@@ -308,7 +311,7 @@ def fabrics(request: HttpRequest) -> HttpResponse:
     lines = _lines(actor, found, drafts)
     names = {line.fabric.name for line in lines}
     only = [(name, _list_drafts(actor, rows)) for name, rows in drafts.items() if name not in names]
-    asked = [one for one in change_requests(actor, most=ASKED_SHOWN) if one.waits]
+    asked = [one for one in change_requests(actor, most=ASKED_SHOWN) if one.waits and one.publish_at is None]
     stopped = {one.fabric for one in stops_standing(actor)}
     shown = {"lines": lines, "only": only, "stopped": stopped, "cut": found.cut, "legend": MIX.values(), "asked": asked}
     return render(request, "fabrics/list.html", shown)

@@ -35,6 +35,7 @@ from fabric.services.rights import SIGN_IN
 
 UNPRICED = "unpriced"
 """Form value for the largest cost of a test if the price is unknown."""
+FIND_CHARS_MAX = 200
 _PORTS = {"https": 443, "http": 80}
 VARIABLES: Mapping[str, str] = {
     "openai": "FABRIC_MODEL_KEY",
@@ -140,6 +141,8 @@ class EndpointCard:
 
     one: EndpointTold
     number: int
+    find: str = ""
+    """Words of the filter, in lower case; empty: all models are shown."""
 
     @property
     def title(self) -> str:
@@ -172,8 +175,15 @@ class EndpointCard:
 
     @property
     def rows(self) -> list[ModelRow]:
-        """Return the rows of its models."""
-        return [ModelRow(model) for model in self.one.models]
+        """Return the rows of its models that are looked for."""
+        return [ModelRow(model) for model in self.one.models if self.find in _words(model, self)]
+
+
+def _words(model: DeclaredModel, card: EndpointCard) -> str:
+    """Return the words in which the filter looks: model, endpoint, fabrics, agents and drafts."""
+    named = [word for use in model.uses for word in (use.fabric, use.name, *use.agents)]
+    drafted = [word for draft in model.drafts for word in (draft.fabric, draft.author)]
+    return "\n".join((model.model, model.spec.name, card.one.provider, card.title, *named, *drafted)).lower()
 
 
 def headline(found: ModelList) -> Headline:
@@ -297,9 +307,14 @@ def _page(
     request: HttpRequest, actor: Actor, *, form: KeyForm | None = None, problem: str = "", status: int = 200
 ) -> HttpResponse:
     found = models_list(actor)
+    find = request.GET.get("find", "")[:FIND_CHARS_MAX].strip()
+    cards = [EndpointCard(one, number, find.lower()) for number, one in enumerate(found.endpoints)]
     shown = {
         "headline": headline(found),
-        "cards": [EndpointCard(one, number) for number, one in enumerate(found.endpoints)],
+        "cards": [card for card in cards if card.rows or not find],
+        "find": find,
+        "found": sum(len(card.rows) for card in cards),
+        "count": len(found.models),
         "unread": found.unread,
         "list_version": found.list_version,
         "list_as_of": found.list_as_of,

@@ -29,6 +29,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import US
+from fabric.core.values.words import TIERS as TIER_WORDS
 from fabric.models import Inbox
 from fabric.providers.exchange.prices import OperatorModels, build_address
 from fabric.runtime.ports.journal import Document
@@ -218,9 +219,15 @@ def _redirect_to(request: HttpRequest, address: str) -> HttpResponse:
 
 
 TIERS: Mapping[Tier, tuple[str, str]] = {
-    Tier.INTERACTIVE: ("Low-latency interactive", "a person waits for the answer: short deadlines, gives up early"),
-    Tier.BATCH: ("Long-running batch", "no one waits: long deadlines, tries harder before it gives up"),
-    Tier.HIGH_STAKES: ("High-stakes regulated", "being wrong is worse than being late: asks a person sooner"),
+    Tier.INTERACTIVE: (
+        TIER_WORDS[Tier.INTERACTIVE].capitalize(),
+        "a person waits for the answer: short deadlines, gives up early",
+    ),
+    Tier.BATCH: (TIER_WORDS[Tier.BATCH].capitalize(), "no one waits: long deadlines, tries harder before it gives up"),
+    Tier.HIGH_STAKES: (
+        TIER_WORDS[Tier.HIGH_STAKES].capitalize(),
+        "being wrong is worse than being late: asks a person sooner",
+    ),
 }
 """Each tier's name and what it is for."""
 

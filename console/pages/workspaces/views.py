@@ -23,6 +23,7 @@ from fabric.core.people.roles import Right, holders
 from fabric.core.spec.policies.flow_policy import policy_limit
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
+from fabric.core.values.words import TIERS as TIER_WORDS
 from fabric.core.workspace_policy.policy import LimitName, PolicyCaps, Protection, WorkspacePolicy
 from fabric.core.workspace_policy.rules import RULES
 from fabric.selectors.workspaces.policies import list_policies, standing_policy
@@ -89,7 +90,7 @@ PROTECTIONS: tuple[str, ...] = Protection.__args__  # type: ignore[attr-defined]
 PERIODS = ("day", "month")
 CAP_LABELS: Mapping[str, str] = {
     name: PolicyCaps.model_fields[f"{name}_micros"].title or "" for name in ("run_usd", "session_usd")
-} | {f"tier_{tier}": f"{PolicyCaps.model_fields['tiers'].title} {tier.replace('_', '-')}" for tier in TIERS}
+} | {f"tier_{tier}": f"{PolicyCaps.model_fields['tiers'].title} {TIER_WORDS[tier]}" for tier in TIERS}
 LIMIT_LABELS: Mapping[str, str] = {f"limit_{name}": policy_limit(f"limits.{name}").title for name in LIMITS}
 LABELS: Mapping[str, str] = {"keys": "Caps of keys", **CAP_LABELS, **LIMIT_LABELS}
 """Label of each field that takes a number."""
@@ -223,7 +224,7 @@ def _shown(
     return PolicyForm(
         texts,
         waivers,
-        [Choice(tier, tier.replace("_", "-"), checked=tier in eyes) for tier in TIERS],
+        [Choice(tier, TIER_WORDS[tier], checked=tier in eyes) for tier in TIERS],
         [Choice(name, name.replace("_", " "), checked=name in kept) for name in PROTECTIONS],
         [Choice(name, label, values.get(name, "") or "") for name, label in CAP_LABELS.items()],
         [Choice(name, label, values.get(name, "") or "") for name, label in LIMIT_LABELS.items()],

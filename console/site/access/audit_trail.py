@@ -197,7 +197,15 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (Nothing("it says that an editor is open, and changes nothing"), "fabric-draft-beat"),
     (ByService((Act.DRAFT_DISCARDED,)), "fabric-draft-discard"),
     (
-        ByService((Act.FABRIC_PUBLISHED, Act.FABRIC_REVERTED, Act.CHANGE_REQUESTED, Act.CHANGE_VOIDED)),
+        ByService(
+            (
+                Act.FABRIC_PUBLISHED,
+                Act.FABRIC_REVERTED,
+                Act.CHANGE_REQUESTED,
+                Act.PUBLICATION_SCHEDULED,
+                Act.CHANGE_VOIDED,
+            )
+        ),
         "fabric-draft-publish fabric-revert api-fabrics api-fabric-revert api-changes",
     ),
     (
@@ -207,6 +215,7 @@ _ROWS: tuple[tuple[Told, str], ...] = (
     (LOOKED, "api-fabric-lint api-scenarios-check"),
     (ByService((Act.MODEL_TESTED,)), "model-test api-model-test"),
     (ByService((Act.TOOL_TESTED,)), "fabric-draft-tool"),
+    (ByService((Act.AGENT_ASKED, Act.AGENT_ANSWERED)), "fabric-draft-agent"),
     (ByService((Act.MODEL_KEY_STORED,)), "model-key api-model-key"),
     (ByService((Act.MODEL_KEY_DELETED,)), "model-key-delete api-model-key-delete"),
     (ByService((Act.BREAKER_OPENED, Act.BREAKER_RESET)), "breaker api-breakers-open api-breakers-reset"),

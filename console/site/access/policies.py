@@ -159,6 +159,7 @@ ROUTES: Mapping[str, Policy] = {
     "fabric-draft-history": Policy.SIGNED_IN,
     "fabric-draft-merge": Policy.SIGNED_IN,
     "fabric-draft-tool": Policy.SIGNED_IN,
+    "fabric-draft-agent": Policy.SIGNED_IN,
     "fabric-request": Policy.SIGNED_IN,
     "fabric-revert": Policy.SIGNED_IN,
     "fabric-compare": Policy.SIGNED_IN,

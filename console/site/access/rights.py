@@ -55,6 +55,7 @@ _LOOKS = (
     "fabric",
     "fabric-compare",
     "fabric-draft",
+    "fabric-draft-agent",
     "fabric-draft-drills",
     "fabric-draft-history",
     "fabric-draft-merge",
@@ -227,6 +228,7 @@ CHANGES: Mapping[str, Wants] = {
     "drills-schedules": (Right.OPERATE,),
     "drills-stale": (Right.RUN,),
     "fabric-draft": (Right.EDIT,),
+    "fabric-draft-agent": (Right.EDIT,),
     "fabric-draft-beat": (Right.EDIT,),
     "fabric-draft-begin": (Right.EDIT,),
     "fabric-draft-discard": (Right.EDIT,),
@@ -314,11 +316,12 @@ CHANGES: Mapping[str, Wants] = {
 _AUDIT = "audit audit-news audit-record audit-holds api-audit api-audit-record api-audit-holds"
 _CONTENTS = "run-event-json run-fork run-scenario"
 _JOBS = "runs-job runs-job-live runs-jobs api-runs-job api-runs-jobs"
+_BY_HAND = "fabric-draft-agent fabric-draft-tool"
 READERS: Mapping[str, Wants] = {
     **dict.fromkeys(_AUDIT.split(), (Right.AUDIT,)),
     **dict.fromkeys(_CONTENTS.split(), (Right.CONTENTS,)),
     **dict.fromkeys(_JOBS.split(), (Right.CONTROL,)),
-    "fabric-draft-tool": (Right.EDIT,),
+    **dict.fromkeys(_BY_HAND.split(), (Right.EDIT,)),
 }
 """Rights that reading an address needs, by route name; every member may read any other."""
 

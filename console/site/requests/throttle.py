@@ -40,6 +40,8 @@ REPORTS = Rate("csp-reports", "CSP_REPORTS_PER_MINUTE", 30)
 """Reports on the content policy by all browsers together. No variable sets it."""
 MODEL_TESTS = Rate("model-tests", "FABRIC_MODEL_TESTS_PER_MINUTE", 12)
 """Test calls of models by one user or token."""
+AGENT_ASKS = Rate("agent-asks", "FABRIC_MODEL_TESTS_PER_MINUTE", 12)
+"""Prompts to drafted agents by one user. They have the number of test calls, and are counted by themselves."""
 
 
 def count_request(rate: Rate, who: str, now: Callable[[], float] = time.time) -> int:

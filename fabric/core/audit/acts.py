@@ -81,6 +81,8 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.DRAFT_CHANGED: ActSentence(sentence="changed a draft", about=SubjectKind.FABRIC),
     Act.DRAFT_DISCARDED: ActSentence(sentence="discarded a draft", about=SubjectKind.FABRIC),
     Act.CHANGE_REQUESTED: ActSentence(sentence="asked for agreement to a change", about=SubjectKind.FABRIC, after=("digest",)),
+    Act.PUBLICATION_SCHEDULED: ActSentence(sentence="scheduled a publication", about=SubjectKind.FABRIC, after=("digest", "publish_at")),
+    Act.PUBLICATION_FAILED: ActSentence(sentence="could not publish a fabric at its time", about=SubjectKind.FABRIC, outcome=Outcome.FAILED),
     Act.CHANGE_REJECTED: ActSentence(sentence="rejected a change", about=SubjectKind.FABRIC),
     Act.CHANGE_WITHDRAWN: ActSentence(sentence="withdrew a change", about=SubjectKind.FABRIC),
     Act.CHANGE_VOIDED: ActSentence(sentence="made a request void by changing its draft", about=SubjectKind.FABRIC),
@@ -183,6 +185,10 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.MODEL_KEY_DELETED: ActSentence(sentence="deleted a model's key", about=SubjectKind.MODEL, before=("last_four",)),
     Act.MODEL_TESTED: ActSentence(sentence="tested a model", about=SubjectKind.MODEL),
     Act.TOOL_TESTED: ActSentence(sentence="sent a test request of a tool", about=SubjectKind.FABRIC),
+    Act.AGENT_ASKED: ActSentence(sentence="sent a prompt to a drafted agent", about=SubjectKind.FABRIC, after=("agent", "model", "reserved_usd_micros")),
+    Act.AGENT_ANSWERED: ActSentence(
+        sentence="paid for a prompt to a drafted agent", about=SubjectKind.FABRIC, after=("agent", "cost_usd_micros", "input_tokens", "output_tokens")
+    ),
     Act.DRILLS_ASKED: ActSentence(sentence="asked for drills", about=SubjectKind.FABRIC),
     Act.DRILLS_STOPPED: ActSentence(sentence="stopped drills", about=SubjectKind.DRILL),
     Act.SCENARIO_SAVED: ActSentence(sentence="saved a scenario", about=SubjectKind.SCENARIO, after=("version",)),

@@ -69,6 +69,7 @@ CHANGES: Mapping[str, NotificationKind | None] = {
     "rejected": NotificationKind.CHANGED,
     "withdrawn": None,
     "voided": NotificationKind.CHANGED,
+    "failed": NotificationKind.CHANGED,
 }
 """Kind of notification for each new state of a change request, which is in no journal. The request itself goes to
 those who may agree, the rest to its author. None: no notification. Total over

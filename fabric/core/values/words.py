@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
 
 REASON_CHARS = 240
+TIERS: Mapping[str, str] = {
+    Tier.INTERACTIVE: "low-latency interactive",
+    Tier.BATCH: "long-running batch",
+    Tier.HIGH_STAKES: "high-stakes regulated",
+}
+"""Words for the tiers, wherever people read; total over ``Tier``. YAML, code and the API have the keys."""
+FAILURES: Mapping[str, str] = {
+    FailureType.TOOL_LOOP: "infinite tool loop",
+    FailureType.DEADLOCK: "sub-agent deadlock",
+    FailureType.COST_OVERRUN: "cost overrun",
+    FailureType.PROVIDER: "provider failure",
+    FailureType.SCHEMA_GROUNDING: "schema or grounding fail",
+    FailureType.PLAN_MALFORMED: "malformed plan",
+    FailureType.NO_PROGRESS: "no progress",
+    FailureType.UNSAFE_OUTPUT: "unsafe output",
+}
+"""Words for the rows of the decision table; total over ``FailureType``."""
 
 
 def dollars(micros: int) -> str:

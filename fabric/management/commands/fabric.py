@@ -15,6 +15,7 @@ from django.core.management.base import CommandParser
 from fabric.core.people.actor import Actor
 from fabric.core.values.units import JSON
 from fabric.management.base import BAD_INPUT, OK, OTHER_END, FabricCommand, providers, read_text
+from fabric.management.machine_zone import choose_zone
 from fabric.management.output import fabrics as words
 from fabric.management.output.stops import read_span, stop_json, stop_line
 from fabric.program.name import program
@@ -26,6 +27,7 @@ from fabric.selectors.whole_ids import whole_change_id
 from fabric.services.actors import find_people, owner_actor
 from fabric.services.drafts.beginnings import draft_import
 from fabric.services.drafts.change_requests import change_approve, change_reject, change_request_open, change_withdraw
+from fabric.services.drafts.scheduled import publication_schedule, read_time
 from fabric.services.errors import Refused
 from fabric.services.fabrics.checks import check_text, fabric_lint
 from fabric.services.fabrics.comparison import ComparedFabric, DryRun, build_side, compare_sides, fabric_dry_run
@@ -87,8 +89,7 @@ class Command(FabricCommand):
         made["diff"].add_argument("--text", action="store_true", help="also line by line, both written out")
         made["lint"].add_argument("subjects", nargs="+", metavar="FILE|NAME", help="files, fabrics or NAME@N")
         _add_import_arguments(made["mcp"], made["openapi"])
-        made["publish"].add_argument("files", nargs="+", type=Path, metavar="FILE")
-        made["publish"].add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        _add_publish_arguments(made["publish"])
         made["import"].add_argument("file", type=Path, metavar="FILE")
         made["import"].add_argument("--name", default="", metavar="NAME", help="else as the file says, or is called")
         made["import"].add_argument(
@@ -279,9 +280,15 @@ class Command(FabricCommand):
 
     def _publish(self, actor: Actor, options: dict[str, Any]) -> int:
         files, expect = options["files"], options["expect_revision"]
-        if len(files) > 1 and (expect is not None or options["request"]):
-            only = "--request" if options["request"] else "--expect-revision"
+        if len(files) > 1 and (expect is not None or options["request"] or options["at"]):
+            only = "--request" if options["request"] else "--at" if options["at"] else "--expect-revision"
             raise Refused(f"{only} is about one fabric; give one FILE with it", code="invalid")
+        if options["at"] and options["request"]:
+            raise Refused(
+                "--request asks a second person, and --at publishes at a time: give one of them", code="invalid"
+            )
+        if options["at"] and not options["dry_run"]:
+            return self._schedule(actor, files[0], options)
         if options["request"] and not options["dry_run"]:
             return self._ask(actor, _text(files[0]), files[0].name, options)
         known = providers()
@@ -310,6 +317,19 @@ class Command(FabricCommand):
                 done = fabric_publish(**one, message=options["message"])
                 self._note_deviations(done)
                 self._write_answer(words.publication_json(done), [words.outcome(done)], options)
+        return OK
+
+    def _schedule(self, actor: Actor, path: Path, options: dict[str, Any]) -> int:
+        found = publication_schedule(
+            actor=actor,
+            source=_text(path),
+            publish_at=read_time(options["at"], choose_zone()),
+            origin=path.name,
+            message=options["message"],
+            providers=providers(),
+            expect=options["expect_revision"],
+        )
+        self._write_answer(words.request_json(found), [words.schedule_sentence(found)], options)
         return OK
 
     def _revert(self, actor: Actor, options: dict[str, Any]) -> int:
@@ -420,6 +440,17 @@ def _add_import_arguments(mcp: CommandParser, openapi: CommandParser) -> None:
     openapi.add_argument("source", metavar="FILE|URL", help="OpenAPI 3.0 or 3.1, JSON or YAML")
     openapi.add_argument("--operation", nargs="+", default=[], metavar="ID", help="these; else all")
     openapi.add_argument("--base", default="", metavar="URL", help="where the API is; else as it says")
+
+
+def _add_publish_arguments(publish: CommandParser) -> None:
+    publish.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    publish.add_argument(
+        "--at",
+        default="",
+        metavar="TIME",
+        help="publish it then, such as 2026-12-01T18:00; `fabric withdraw` cancels",
+    )
+    publish.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
 
 def _add_stop_arguments(stop: CommandParser, allow: CommandParser) -> None:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from fabric.core.spec.mcp import McpServer
 from fabric.core.values.units import JSON
-from fabric.core.values.words import count
+from fabric.core.values.words import count, instant
+from fabric.program.name import program
 from fabric.selectors.drafts.change_requests import ChangeView
 from fabric.selectors.fabrics.differences import SpecChange
 from fabric.selectors.fabrics.lookup import FabricView, RevisionPage, RevisionView
@@ -68,6 +69,12 @@ def request_sentence(found: ChangeView) -> str:
     return f"{found.name}: request {found.id} waits for a second person; nothing is published yet"
 
 
+def schedule_sentence(found: ChangeView) -> str:
+    """Return the sentence that a publication was scheduled."""
+    at = instant(found.publish_at or 0)
+    return f"{found.name}: request {found.id} is published at {at}; `{program()} fabric withdraw {found.id}` cancels it"
+
+
 def request_line(found: ChangeView) -> str:
     """Return a change request on one line."""
     over = f"over revision {found.base}" if found.base else "not published before"
@@ -75,7 +82,8 @@ def request_line(found: ChangeView) -> str:
     by = f" by {found.decided_by}" if found.decided_by else ""
     why = f": {_cut(found.reason)}" if found.reason else ""
     said = f"  {_cut(found.message)}" if found.message else ""
-    return f"{found.id}  {found.name}  {over}  by {found.author}  {found.state}{made}{by}{why}{said}"
+    at = f" at {instant(found.publish_at)}" if found.publish_at is not None else ""
+    return f"{found.id}  {found.name}  {over}  by {found.author}  {found.state}{at}{made}{by}{why}{said}"
 
 
 def change(one: SpecChange) -> str:
@@ -183,6 +191,7 @@ def request_json(found: ChangeView) -> JSON:
         "digest": found.digest,
         "message": found.message,
         "state": found.state.value,
+        "publish_at": None if found.publish_at is None else instant(found.publish_at),
         "opened_at": found.opened_at.isoformat(),
         "decided_at": found.decided_at.isoformat() if found.decided_at else None,
         "decided_by": found.decided_by,

@@ -149,8 +149,8 @@ class FabricEditor(models.Model):
 
 
 class ChangeRequest(models.Model):
-    """A draft that waits for a second person to publish it. It concerns one content: an author who changes the draft
-    has to ask again.
+    """A draft that waits for a second person, or for a time, to be published. It concerns one content: an author who
+    changes the draft has to ask again.
     """
 
     id = KeyField(primary_key=True, default=new_id)
@@ -167,7 +167,9 @@ class ChangeRequest(models.Model):
     """Content hash of the spec: the approval is bound to it."""
     message = models.TextField(blank=True, default="")
     state = models.TextField(default="open")
-    """open, published, rejected, withdrawn or voided."""
+    """open, published, rejected, withdrawn, voided or failed."""
+    publish_at = models.BigIntegerField(null=True, blank=True)
+    """Time at which a worker publishes it, microseconds since the epoch, UTC; null: a second person decides."""
     opened_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True, blank=True)
     decided_by = models.TextField(blank=True, default="")
@@ -185,7 +187,14 @@ class ChangeRequest(models.Model):
                 name="change_request_open_once",
             ),
         )
-        indexes = (Index(fields=["workspace", "state", "name"], name="change_request_state"),)
+        indexes = (
+            Index(fields=["workspace", "state", "name"], name="change_request_state"),
+            Index(
+                fields=["publish_at"],
+                condition=models.Q(state="open", publish_at__isnull=False),
+                name="change_request_due",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.name} by {self.author}"

@@ -111,12 +111,12 @@ def map_fits(spec: FabricSpec) -> dict[str, Evaluator]:
     """Return the compiled schemas by the name of their agent. Raises SchemaProblem for errors that ``problems``
     reports.
     """
-    return {name: _compile_data(schema) for name, schema in spec.output_schemas.items()}
+    return {name: compile_data(schema) for name, schema in spec.output_schemas.items()}
 
 
-def _compile_data(schema: Mapping[str, JSON]) -> Evaluator:
+def compile_data(schema: Mapping[str, JSON]) -> Evaluator:
     """Compile a data schema in its place, so that paths begin there, and in its author's draft. No problem quotes a
-    model's words: facts keep problems for good.
+    model's words: facts keep problems for good. Raises SchemaProblem.
     """
     draft = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     return compile_schema({**draft, "properties": {"data": schema}}, mask="it")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
@@ -26,6 +26,8 @@ from fabric.selectors.reach import build_reach_condition, match_visible
 
 REQUESTS_MAX = 100
 ID_CHARS_MAX = 64
+FAILED_SHOWN = timedelta(days=7)
+"""Time for which a fabric's page shows a scheduled publication that failed."""
 AGREEING = "agree to changes of fabrics"
 """The act in the sentence for a person without the right to it."""
 
@@ -41,6 +43,8 @@ class ChangeState(StrEnum):
     WITHDRAWN = "withdrawn"
     VOIDED = "voided"
     """Its content was changed."""
+    FAILED = "failed"
+    """Its time came, and it could not be published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,8 @@ class ChangeView:
     digest: str
     message: str
     state: ChangeState
+    publish_at: int | None
+    """Time at which it is published, microseconds since the epoch; None: a second person decides."""
     opened_at: datetime
     decided_at: datetime | None
     decided_by: str
@@ -77,14 +83,17 @@ class ChangeView:
 def change_requests(
     actor: Actor, name: str = "", *, waiting: bool = True, author: str = "", most: int = REQUESTS_MAX
 ) -> list[ChangeView]:
-    """Return change requests of the workspace, the newest first. ``waiting``: only undecided ones. One statement."""
+    """Return change requests of the workspace, the newest first. ``waiting``: only undecided ones, and scheduled
+    publications that failed within ``FAILED_SHOWN``. One statement.
+    """
     rows = _rows(actor.workspace_id).filter(build_reach_condition(actor, ChangeRequest))
     if name:
         rows = rows.filter(name=clean_text(name)[0])
     if author:
         rows = rows.filter(author=author)
     if waiting:
-        rows = rows.filter(state=ChangeState.OPEN)
+        late = Q(state=ChangeState.FAILED, decided_at__gte=datetime.now(UTC) - FAILED_SHOWN)
+        rows = rows.filter(Q(state=ChangeState.OPEN) | late)
     return [_view(row) for row in rows.order_by("-opened_at", "id")[:most]]
 
 
@@ -121,7 +130,7 @@ class ChangeToApprove:
 def changes_to_approve(actor: Actor) -> list[ChangeToApprove]:
     """Return the changes that wait for this actor's approval, the newest first. One statement."""
     rows = _rows(actor.workspace_id).filter(build_reach_condition(actor, ChangeRequest), state=ChangeState.OPEN)
-    rows = rows.filter(Q(base_id=F("now_id")) | Q(base_id__isnull=True, now_id__isnull=True))
+    rows = rows.filter(Q(base_id=F("now_id")) | Q(base_id__isnull=True, now_id__isnull=True), publish_at=None)
     found = rows.order_by("-opened_at", "id").values_list("id", "name", "author", "caused_by", "opened_at")[
         :REQUESTS_MAX
     ]
@@ -138,8 +147,9 @@ def changes_to_approve_count(actor: Actor, most: int) -> int:
 
 
 def requests_open(actor: Actor) -> Counter[str]:
-    """Return the number of open requests by fabric. One statement."""
-    rows = ChangeRequest.objects.filter(match_visible(actor, ChangeRequest), state=ChangeState.OPEN)
+    """Return the number of requests for a second person by fabric. One statement."""
+    waits = {"state": ChangeState.OPEN, "publish_at": None}
+    rows = ChangeRequest.objects.filter(match_visible(actor, ChangeRequest), **waits)
     return Counter(rows.values_list("name", flat=True))
 
 
@@ -202,6 +212,7 @@ def _view(row: ChangeRequest) -> ChangeView:
         digest=row.digest,
         message=row.message,
         state=state,
+        publish_at=row.publish_at,
         opened_at=row.opened_at,
         decided_at=row.decided_at,
         decided_by=row.decided_by,

@@ -114,6 +114,8 @@ class RevisionPage:
     spec: FabricSpec
     source: str
     """Text of its last publication; empty: there is none."""
+    message: str
+    """Reason that the author gave; empty for none."""
 
     @property
     def current(self) -> bool:
@@ -153,6 +155,7 @@ def revision_get(actor: Actor, name: str, number: int | None = None) -> Revision
         published_by=revision.published_by,
         spec=spec,
         source=revision.source,
+        message=revision.message,
     )
 
 

@@ -18,6 +18,7 @@ from django.db import IntegrityError, transaction
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor, may
 from fabric.core.people.roles import Right
+from fabric.core.values.words import instant
 from fabric.models import ChangeRequest, Draft, Fabric, Revision
 from fabric.runtime.ports.batch_parts import names_text
 from fabric.selectors.drafts.change_requests import (
@@ -52,6 +53,7 @@ DONE = {
     ChangeState.REJECTED: "was rejected",
     ChangeState.WITHDRAWN: "was withdrawn",
     ChangeState.VOIDED: "was voided",
+    ChangeState.FAILED: "could not be published at its time",
 }
 """Outcome of a request that waits no more, in words; a test shows that it covers every stored state."""
 
@@ -72,8 +74,21 @@ def change_request_open(
     published; conflict where the published revision is not the expected one, where this content is published already,
     and where no approval is needed.
     """
-    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
     said = clean_message(message, "message")
+    read, standing = read_change(actor, source, origin, providers, expect)
+    if not second_person(actor, read.spec):
+        message = f"changes of fabric {read.spec.name!r} need no second person: publish it"
+        raise Refused(message, code="conflict", field="request")
+    return store_request(actor, read, standing, said)
+
+
+def read_change(
+    actor: Actor, source: str, origin: str, providers: Collection[str], expect: int | None
+) -> tuple[FabricSource, Revision | None]:
+    """Return a change that could be published now, and the published revision. Raises Refused as
+    ``change_request_open``.
+    """
+    right_wanted(actor, Right.EDIT, _ASKING, anywhere=True)
     read = fabric_read(source, origin=origin)
     right_wanted(actor.place_at(read.spec.name), Right.EDIT, _ASKING)
     check_publication(actor, read, providers)
@@ -83,26 +98,35 @@ def change_request_open(
     if expect is not None and expect != was:
         raise refuse_unexpected(name, expect, was)
     if standing is not None and standing.digest == digest:
-        raise Refused(
-            f"this content is revision {was}, which is published: there is nothing to agree to", code="conflict"
-        )
-    if not second_person(actor, read.spec):
-        message = f"changes of fabric {name!r} need no second person: publish it"
-        raise Refused(message, code="conflict", field="request")
+        message = f"this content is revision {was}, which is published: there is nothing to publish"
+        raise Refused(message, code="conflict")
+    return read, standing
+
+
+def store_request(
+    actor: Actor, read: FabricSource, standing: Revision | None, message: str, publish_at: int | None = None
+) -> ChangeView:
+    """Store a request in place of the author's last one; an identical one is returned. ``publish_at``: time of a
+    scheduled publication. Raises Refused conflict.
+    """
     try:
         with transaction.atomic():
-            return change_request_get(actor, _open_request(actor, read, standing, said))
+            return change_request_get(actor, _open_request(actor, read, standing, message, publish_at))
     except IntegrityError:
-        message = f"another request of {actor.name}'s for fabric {name!r} was opened at the same moment: look at it"
+        named = f"{actor.name}'s for fabric {read.spec.name!r}"
+        message = f"another request of {named} was opened at the same moment: look at it"
         raise Refused(message, code="conflict", field="request") from None
 
 
-def _open_request(actor: Actor, read: FabricSource, standing: Revision | None, message: str) -> str:
+def _open_request(
+    actor: Actor, read: FabricSource, standing: Revision | None, message: str, publish_at: int | None
+) -> str:
     name, digest = read.spec.name, read.spec.digest()
     rows = ChangeRequest.objects.filter(match_visible(actor, ChangeRequest), name=name, author=actor.name, state="open")
     before = rows.first()
     if before is not None:
-        if (before.digest, before.text, before.base_id) == (digest, read.text, standing.id if standing else None):
+        same = (before.digest, before.text, before.base_id, before.publish_at)
+        if same == (digest, read.text, standing.id if standing else None, publish_at):
             return before.id
         why = "its author asked for another change in its place"
         change_ended(actor=actor, request_id=before.id, state=ChangeState.VOIDED, reason=why)
@@ -116,10 +140,16 @@ def _open_request(actor: Actor, read: FabricSource, standing: Revision | None, m
         text=read.text,
         digest=digest,
         message=message,
+        publish_at=publish_at,
         opened_at=datetime.now(UTC),
     )
-    audit_record(actor=actor, act=Act.CHANGE_REQUESTED, subject=name, request=made.id, digest=digest)
-    change_asked(made)
+    if publish_at is None:
+        audit_record(actor=actor, act=Act.CHANGE_REQUESTED, subject=name, request=made.id, digest=digest)
+        change_asked(made)
+    else:
+        when = instant(publish_at)
+        told = {"request": made.id, "digest": digest, "publish_at": when}
+        audit_record(actor=actor, act=Act.PUBLICATION_SCHEDULED, subject=name, **told)
     return made.id
 
 
@@ -132,16 +162,25 @@ def change_approve(*, actor: Actor, request_id: str, digest: str, providers: Col
     invalid without a digest, and where it can no longer be published.
     """
     found = _find_open_change(actor, request_id)
+    if found.publish_at is not None:
+        message = f"it is published at {instant(found.publish_at)} without a second person: wait, or reject it"
+        raise Refused(message, code="conflict", field="request")
     _check_digest(found, digest)
     _author_may(found, actor)
+    read = read_request(found)
+    terms = PublicationTerms(
+        author=found.author, request=found.id, message=found.message, also=partial(close_change, actor, found)
+    )
+    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=found.base or 0, terms=terms)
+
+
+def read_request(found: ChangeView) -> FabricSource:
+    """Return the content of a request. Raises Refused invalid, and conflict where it reads as another one by now."""
     read = fabric_read(found.text, origin=f"request of {found.author}")
     if read.spec.digest() != found.digest:
         message = "its text reads as another content since Fabric Flow was upgraded: its author has to ask again"
         raise Refused(message, code="conflict", field="request")
-    terms = PublicationTerms(
-        author=found.author, request=found.id, message=found.message, also=partial(_close_change, actor, found)
-    )
-    return fabric_publish_read(actor=actor, read=read, providers=providers, expect=found.base or 0, terms=terms)
+    return read
 
 
 def change_reject(*, actor: Actor, request_id: str, reason: str) -> ChangeView:
@@ -165,7 +204,7 @@ def change_withdraw(*, actor: Actor, request_id: str) -> ChangeView:
     if found.author != actor.name:
         message = f"only {found.author}, who asked for it, withdraws it: reject it instead, and say why"
         raise Refused(message, code="forbidden", field="actor")
-    _check_open(found, stale=True)
+    check_open(found, stale=True)
     return _end_request(actor, found, ChangeState.WITHDRAWN, Act.CHANGE_WITHDRAWN, "")
 
 
@@ -178,7 +217,7 @@ def _find_open_change(actor: Actor, request_id: str, *, stale: bool = False) -> 
     right_wanted(actor.place_at(found.name), Right.EDIT, AGREEING)
     if why := why_not_agree(actor, found):
         raise Refused(why, code="forbidden", field="actor")
-    _check_open(found, stale=stale)
+    check_open(found, stale=stale)
     return found
 
 
@@ -193,7 +232,8 @@ def _check_digest(found: ChangeView, digest: str) -> None:
     raise Refused(message, code="conflict", field="digest")
 
 
-def _check_open(found: ChangeView, *, stale: bool) -> None:
+def check_open(found: ChangeView, *, stale: bool) -> None:
+    """Raise Refused conflict for a request that waits no more. ``stale``: a stale one counts as waiting."""
     if found.state in DONE:
         by = f" by {found.decided_by}" if found.decided_by else ""
         raise Refused(f"this request {DONE[found.state]}{by} already", code="conflict", field="request")
@@ -217,7 +257,7 @@ def _author_may(found: ChangeView, actor: Actor) -> None:
         raise Refused(message, code="conflict", field="request")
 
 
-def _close_change(actor: Actor, found: ChangeView, revision: Revision) -> None:
+def close_change(actor: Actor, found: ChangeView, revision: Revision) -> None:
     """Close the request and delete its draft, in the transaction of the publication."""
     if not change_ended(actor=actor, request_id=found.id, state=ChangeState.PUBLISHED, published=revision):
         raise Refused("another person just decided this request: reload it", code="conflict", field="request")

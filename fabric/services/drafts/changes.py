@@ -183,7 +183,7 @@ def draft_rebase(*, actor: Actor, name: str, step: int, text: str, base_id: str,
             draft = _row(actor, name)
             _require_unmoved(draft, step)
             number = Revision.objects.values_list("number", flat=True).get(id=base_id)
-            _void(actor, draft, _CHANGED)
+            void_request(actor, draft, _CHANGED)
             _put(draft, text, what=f"r{number} was brought in", page="", place="")
             # Undone past this, the draft would take back what was brought in, and be published over it unasked.
             DraftStep.objects.filter(draft_id=draft.id, number__lte=draft.at).update(folded=True)
@@ -200,7 +200,7 @@ def draft_discard(*, actor: Actor, name: str, step: int) -> None:
         draft = _row(actor, name)
         unheld_wanted(actor, draft.name, "thrown away")
         _require_unmoved(draft, step)
-        _void(actor, draft, "the draft was discarded")
+        void_request(actor, draft, "the draft was discarded")
         draft_remove(draft)
         audit_record(actor=actor, act=Act.DRAFT_DISCARDED, subject=draft.name)
 
@@ -208,7 +208,7 @@ def draft_discard(*, actor: Actor, name: str, step: int) -> None:
 _CHANGED = "the draft was changed"
 
 
-def _void(actor: Actor, draft: Draft, why: str) -> None:
+def void_request(actor: Actor, draft: Draft, why: str) -> None:
     """Void the request for a draft's text once the text changed, within the caller's transaction."""
     rows = ChangeRequest.objects.filter(workspace_id=draft.workspace_id, name=draft.name, author=draft.author)
     asked = rows.filter(state="open", text=draft.text).values_list("id", flat=True).first()
@@ -233,7 +233,7 @@ def _save(actor: Actor, name: str, changed: Callable[[Draft], str], *, what: str
                 text = changed(draft)
                 whole(text)
                 if text != draft.text:
-                    _void(actor, draft, _CHANGED)
+                    void_request(actor, draft, _CHANGED)
                     _put(draft, text, what=what, page=page, place=place)
         except _DraftRaced:
             continue
@@ -300,7 +300,7 @@ def _move(actor: Actor, draft: Draft, step: int, page: str, *, back: bool) -> No
     rows = Draft.objects.filter(id=draft.id, at=draft.at, last=draft.last)
     if not rows.update(text=found.text, at=found.number, changed_at=datetime.now(UTC)):
         raise _DraftRaced
-    _void(actor, draft, _CHANGED)
+    void_request(actor, draft, _CHANGED)
 
 
 class PageStale(Refused):

@@ -17,8 +17,9 @@ from fabric.selectors.drafts.lookup import DraftView, draft_get
 from fabric.selectors.fabrics.lookup import revision_get
 from fabric.services.actors import find_people
 from fabric.services.drafts.change_requests import change_request_open
-from fabric.services.drafts.changes import GONE_ON, draft_rebase, draft_remove
+from fabric.services.drafts.changes import GONE_ON, draft_rebase, draft_remove, void_request
 from fabric.services.drafts.merges import BroughtIn, Choices, DraftConflict, brought_in
+from fabric.services.drafts.scheduled import publication_schedule
 from fabric.services.errors import Refused
 from fabric.services.fabrics.checks import check_text
 from fabric.services.fabrics.revisions import PublicationTerms, PublishedFabric, clean_message, fabric_publish_read
@@ -46,7 +47,7 @@ def draft_publish(
     right_wanted(actor, Right.EDIT, _PUBLISHING)
     draft = draft_get(actor, name)
     read = _ready(actor, draft, step, providers)
-    terms = PublicationTerms(message=clean_message(message, "message"), also=partial(_delete_draft, draft))
+    terms = PublicationTerms(message=clean_message(message, "message"), also=partial(_delete_draft, actor, draft))
     return fabric_publish_read(actor=actor, read=read, providers=providers, expect=draft.base or 0, terms=terms)
 
 
@@ -63,6 +64,27 @@ def draft_request(
     return change_request_open(
         actor=actor,
         source=draft.text,
+        origin=f"draft of {name}",
+        message=message,
+        providers=providers,
+        expect=draft.base or 0,
+    )
+
+
+def draft_schedule(
+    *, actor: Actor, name: str, step: int, publish_at: int, message: str = "", providers: Collection[str] = ()
+) -> ChangeView:
+    """Schedule the publication of a draft. The draft stays until then; a change of it voids the publication.
+
+    Raises as ``draft_publish``, and invalid for a time that is past or too far away.
+    """
+    right_wanted(actor, Right.EDIT, _PUBLISHING)
+    draft = draft_get(actor, name)
+    _ready(actor, draft, step, providers)
+    return publication_schedule(
+        actor=actor,
+        source=draft.text,
+        publish_at=publish_at,
         origin=f"draft of {name}",
         message=message,
         providers=providers,
@@ -116,12 +138,13 @@ def moved_words(actor: Actor, draft: DraftView) -> str:
     return f"r{number} was published by {whom} {ago} ago: bring it in first"
 
 
-def _delete_draft(draft: DraftView, _revision: Revision) -> None:
+def _delete_draft(actor: Actor, draft: DraftView, _revision: Revision) -> None:
     """Delete the draft in the publishing transaction, if it is still the judged text."""
     rows = Draft.objects.filter(id=draft.id, at=draft.step, text=draft.text)
     if not rows.update(changed_at=datetime.now(UTC)):
         raise Refused(GONE_ON, code="conflict", field="step")
     for row in rows:
+        void_request(actor, row, "its draft was published")
         draft_remove(row)
 
 

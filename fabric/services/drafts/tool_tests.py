@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
-from pydantic import ValidationError
 
 from fabric.core.audit.lines import Act
 from fabric.core.events.inputs import CallFailed, ToolFinished
@@ -28,9 +27,8 @@ from fabric.models import new_id
 from fabric.runtime.ports.calls import ToolRequest
 from fabric.secrets.known_secrets import KNOWN
 from fabric.services.acts import audit_record
-from fabric.services.drafts.changes import draft_own
+from fabric.services.drafts.parts import find_part, read_tree
 from fabric.services.errors import Refused
-from fabric.services.fabrics.yaml.tree import YamlProblem, read_yaml
 from fabric.services.installation import facts as here
 from fabric.tools.http.exchange import WATCHED
 from fabric.tools.runner import ToolRunner
@@ -65,19 +63,7 @@ class ToolTestResult:
 
 def tool_get(actor: Actor, fabric: str, name: str) -> ToolSpec:
     """Return a tool of the actor's draft. Raises Refused: forbidden, not_found, invalid (the tool has errors)."""
-    try:
-        tree = read_yaml(draft_own(actor=actor, name=fabric).text).value
-    except YamlProblem:
-        raise Refused("the draft's text is no YAML just now: mend it first", code="invalid", field="text") from None
-    listed = tree.get("tools") if isinstance(tree, dict) else None
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and one.get("name") == name:
-            try:
-                return ToolSpec.model_validate(one)
-            except ValidationError:
-                message = f"tool {name[:80]!r} has errors: fix them in the draft, then send a test request"
-                raise Refused(message, code="invalid", field="tool") from None
-    raise Refused(f"the draft has no tool {name[:80]!r}", code="not_found", field="tool")
+    return find_part(read_tree(actor, fabric), "tool", name, ToolSpec, then="send a test request")
 
 
 def find_hindrance(tool: ToolSpec, policy: WorkspacePolicy) -> str:

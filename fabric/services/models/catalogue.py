@@ -18,14 +18,13 @@ from fabric.core.spec.tree import ModelSpec
 from fabric.core.values.cost import Price
 from fabric.core.values.fingerprint import fingerprint
 from fabric.core.values.units import US
-from fabric.models import Fabric, ModelTest, ProviderKey
+from fabric.models import ModelTest, ProviderKey
 from fabric.providers.exchange.keys import origin_text
 from fabric.providers.exchange.prices import find_listed, list_verified_on, list_version
 from fabric.providers.exchange.wire import origin
 from fabric.providers.trial import CallTestResult, trial_read, worst_cost
 from fabric.secrets.secret_box import PROVIDER_KEY
-from fabric.selectors.fabrics.lookup import revision_spec
-from fabric.selectors.reach import match_visible
+from fabric.services.fabrics.uses import DraftUse, list_draft_parts, list_published, read_spec
 from fabric.services.installation import facts as here
 from fabric.services.installation.facts import InstallationFacts
 
@@ -120,6 +119,8 @@ class DeclaredModel:
     own: bool
     """True if the environment names it."""
     uses: tuple[ModelUse, ...]
+    drafts: tuple[DraftUse, ...] = ()
+    """Drafts that declare it so."""
     price: PriceTold
     context_tokens: int | None
     context_source: Literal["fabric", "list", "none"]
@@ -217,11 +218,10 @@ def _named_models(actor: Actor, now: int) -> tuple[list[DeclaredModel], tuple[st
         model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=now, own=True)
         found[model.id] = model
     unread = []
-    rows = Fabric.objects.filter(match_visible(actor, Fabric), published__isnull=False).select_related("published")
-    for row in rows.order_by("name"):
+    for row in list_published(actor):
         assert row.published is not None
         try:
-            fabric = revision_spec(row.published.id)
+            fabric = read_spec(row.published.spec)
         except ValidationError:
             unread.append(row.name)
             continue
@@ -233,6 +233,11 @@ def _named_models(actor: Actor, now: int) -> tuple[list[DeclaredModel], tuple[st
             # For equal prices the newest fabric with the price gives its age.
             price = known.price if (known.price.as_of or 0) >= (model.price.as_of or 0) else model.price
             found[model.id] = replace(known, uses=(*known.uses, use), price=price)
+    for draft, parts in list_draft_parts(actor):
+        for spec in parts.models:
+            model = _model(actor.workspace_id, spec, installed, there, now=now, written_at=now)
+            if (known_one := found.get(model.id)) is not None and draft not in known_one.drafts:
+                found[model.id] = replace(known_one, drafts=(*known_one.drafts, draft))
     return list(found.values()), tuple(unread)
 
 

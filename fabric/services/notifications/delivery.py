@@ -63,6 +63,7 @@ BEFORE: Mapping[ChangeState, str] = {
     ChangeState.REJECTED: "rejected before it was sent",
     ChangeState.WITHDRAWN: "withdrawn before it was sent",
     ChangeState.VOIDED: "voided before it was sent",
+    ChangeState.FAILED: "not published at its time before it was sent",
 }
 """Reason why a change needs no approval any more; a test shows that it covers every closed state."""
 KEPT_US = 30 * 86_400 * US

@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 
 from fabric.core.values.taxonomy import FailureType, Tier
 from fabric.core.values.units import JSON
+from fabric.core.values.words import FAILURES, TIERS
 from simulator.scenarios.play.verdicts import Cell, Verdict
 from simulator.scenarios.reports.formats import Drilled, count_passed, readable_text, verdicts
 
@@ -73,7 +74,7 @@ def page(drilled: Sequence[Drilled], seconds: float, *, at: datetime | None = No
             if not cell["is_pass"]
         ],
         "fabrics": fabrics,
-        "tiers": [_words(tier) for tier in Tier],
+        "tiers": [TIERS[tier].capitalize() for tier in Tier],
         "meanings": [{"word": MARKS[one][0], "means": MEANS[one]} for one in MARKS],
     }
     return render_to_string("scenarios/reports/page.html", context)
@@ -153,7 +154,7 @@ def _fabric(number: int, one: Drilled) -> dict[str, JSON]:
     for failure, cells in groupby(one.cells, key=_failure):
         shown = {cell.tier: _cell(number, name, cell) for cell in cells}
         squares = [shown.get(tier) for tier in Tier]
-        failures.append({"words": _words(failure), "cells": list(shown.values()), "squares": squares})
+        failures.append({"words": FAILURES[failure].capitalize(), "cells": list(shown.values()), "squares": squares})
     return {
         "number": number,
         "name": name,
@@ -171,8 +172,8 @@ def _cell(number: int, fabric: str, cell: Cell) -> dict[str, JSON]:
     return {
         "id": f"cell-{number}-{cell.failure}-{cell.tier}".replace("_", "-"),
         "fabric": fabric,
-        "failure": _words(cell.failure),
-        "tier": _words(cell.tier),
+        "failure": FAILURES[cell.failure].capitalize(),
+        "tier": TIERS[cell.tier].capitalize(),
         "verdict": cell.verdict,
         "is_pass": cell.verdict == "pass",
         "mark": _mark(MARKS[cell.verdict]),
@@ -217,12 +218,6 @@ def _chain(told: str) -> dict[str, JSON]:
 def _line(line: ReportLine) -> dict[str, JSON]:
     sides = [readable_text(_plain(side)) for side in (line.expected, line.observed)]
     return {"how": line.how, "mark": _mark(ROWS[line.how]), "last": line.last, "sides": sides}
-
-
-def _words(name: str) -> str:
-    """Return a word as a heading: ``high_stakes`` as ``High stakes``."""
-    text = str(name).replace("_", " ")
-    return text[:1].upper() + text[1:]
 
 
 def _plain(step: str) -> str:

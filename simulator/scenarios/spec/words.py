@@ -7,7 +7,7 @@ from typing import Any
 
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.units import JSON
-from fabric.core.values.words import duration
+from fabric.core.values.words import TIERS, duration
 from simulator.faults.catalogue import STRUCK
 from simulator.faults.fault import (
     Asked,
@@ -192,8 +192,8 @@ def describe_reach(scenario: Scenario) -> list[str]:
 
 
 def tier_words(tier: Tier) -> str:
-    """Return a tier in words: ``high-stakes``."""
-    return str(tier).replace("_", "-")
+    """Return a tier in words: ``high-stakes regulated``."""
+    return TIERS[tier]
 
 
 def ports(scenario: Scenario) -> list[Port]:

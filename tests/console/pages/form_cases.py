@@ -314,7 +314,11 @@ FORMS = {
         (302, 403, 404, 409, 413, 422),
     ),
     "fabric-draft-publish": FormCase(
-        ("step", "act", "message"), {"step": "1", "act": "publish"}, 404, "has no draft", (302, 404, 409, 413, 422)
+        ("step", "act", "message", "publish_at"),
+        {"step": "1", "act": "publish"},
+        404,
+        "has no draft",
+        (302, 404, 409, 413, 422),
     ),
     "fabric-draft-tool": FormCase(
         ("typed", "f.usd", "x.usd", "arguments", "agreed", "do"),
@@ -323,6 +327,9 @@ FORMS = {
         "is irreversible",
         (200, 413, 422),
         done=422,  # Where it is taken: tests/console/pages/drafts/test_tool_test.py.
+    ),
+    "fabric-draft-agent": FormCase(
+        ("prompt", "role"), {"prompt": "Who are you?"}, 200, "", (200, 413, 422, 429), done=200
     ),
     "fabric-draft-discard": FormCase(("step",), {"step": "1"}, 404, "has no draft", (302, 404, 409, 413, 422)),
     "drills-schedules": FormCase(

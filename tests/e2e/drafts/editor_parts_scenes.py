@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from simulator.endpoint import Received, ScriptedEndpoint, Step, refusal
+from simulator.endpoint import Received, ScriptedEndpoint, Step, answer, refusal
 from tests.console.editor.rich import PLANNED, RICH
 from tests.e2e.installation import Installation, installed
 from tests.e2e.scenes import Scene
@@ -96,10 +96,32 @@ tools:
   - {name: refund, kind: http, effect: irreversible, target: 'http://CRM/refunds', description: Pays money back., parameters: {type: object, properties: {}}}
 """
 """Tools whose endpoint is there."""
+BILLS = """
+name: bills
+models:
+  - {name: main, model: small, base_url: 'http://CRM/v1', price: {input_usd_per_mtok: 0.15, output_usd_per_mtok: 0.60}, options: {temperature: 0.2}}
+  - {name: unpriced, model: large, base_url: 'http://CRM/v1'}
+agents:
+  - name: clerk
+    model: main
+    instructions: Read bills, and say what is owed.
+    tools: [pay]
+    output_schema: {type: object, properties: {usd: {type: integer, minimum: 0}}, required: [usd]}
+  - {name: dear, model: unpriced, instructions: Judge.}
+topology: {workers: [clerk], planner: clerk, critic: dear}
+"""
+"""Agents whose model is there, and one whose model has no price."""
 
 
 def _answer(received: Received) -> Step:
-    """A customer, or none."""
+    """A customer, or none; a model's answer to a prompt."""
+    if received.path.endswith("/chat/completions"):
+        asked = received.body["messages"][-1]["content"]
+        if "401" in asked:
+            return refusal(401, "There is no such key.")
+        data = {"eur": 7} if "euros" in asked else {"usd": 412}
+        text = json.dumps({"text": "Two invoices are open.", "citations": [], "data": data})
+        return answer(text, usage=(212, 31))
     if "404" in received.path:
         return refusal(404, "There is no customer 404.")
     body = {"id": "7", "name": "Ana Kowalczyk", "city": "Hamburg", "open_invoices": 2}
@@ -115,7 +137,7 @@ def beside_a_crm(data: Path) -> Iterator[tuple[Installation, str]]:
 
 def begin(home: Installation, crm: str) -> None:
     """The owner's drafts, and one from a template."""
-    texts = {**DRAFTS, **OF_AGENTS, "asks": ASKS.replace("CRM", crm)}
+    texts = {**DRAFTS, **OF_AGENTS, "asks": ASKS.replace("CRM", crm), "bills": BILLS.replace("CRM", crm)}
     home.manage("django", "shell", "--verbosity", "0", "-c", BEGUN.format(texts=json.dumps(texts)))
 
 
@@ -168,6 +190,18 @@ def asking(customer: str) -> Callable[[Page], None]:
     return act
 
 
+def prompting(prompt: str) -> Callable[[Page], None]:
+    """Sends a prompt to an agent."""
+
+    def act(page: Page) -> None:
+        page.locator("#prompt").fill(prompt)
+        page.locator("#role").select_option("worker")
+        page.locator("#send").click()
+        page.locator("#answer").wait_for()
+
+    return act
+
+
 def scenes(home: Installation, crm: str) -> Iterator[Scene]:
     """Every one of them."""
     begin(home, crm)
@@ -190,6 +224,13 @@ def scenes(home: Installation, crm: str) -> Iterator[Scene]:
     yield Scene("edit-test-failed", f"{tools}/find", asking("404"))
     yield Scene("edit-test-warned", f"{tools}/note")
     yield Scene("edit-test-refused", f"{tools}/refund")
+    agents = "/fabrics/bills/draft/agents"
+    yield Scene("edit-agents-bills", "/fabrics/bills/draft?part=agents&open=agents.0")
+    yield Scene("edit-ask-form", f"{agents}/clerk")
+    yield Scene("edit-ask-fits", f"{agents}/clerk", prompting("What does Ana Kowalczyk owe?"))
+    yield Scene("edit-ask-misfit", f"{agents}/clerk", prompting("What does she owe in euros?"))
+    yield Scene("edit-ask-failed", f"{agents}/clerk", prompting("Answer 401."))
+    yield Scene("edit-ask-unpriced", f"{agents}/dear")
     gates = "/fabrics/rich/draft?part=gates"
     yield Scene("edit-try-passes", gates, trying("gates.invariants.0"))
     yield Scene("edit-try-fails", gates, trying("gates.grounding", answer="It was 1,300 euros [ledger.md]."))

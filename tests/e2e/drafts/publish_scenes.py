@@ -11,7 +11,9 @@ DRAFTS = """
 from fabric.models import ChangeRequest
 from fabric.services.drafts import changes as drafts
 from fabric.services.drafts.change_requests import change_approve, change_request_open
-from fabric.services.drafts.publication import draft_request
+from fabric.services.drafts.publication import draft_request, draft_schedule
+from fabric.services.drafts.scheduled import publications_carry_out
+from fabric.worker.process.duties import database_us
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.actors import find_actor, owner_actor
 from tests.fabric.services.world import SMALL
@@ -42,6 +44,14 @@ twice = of("roster", "Duty roster")
 fabric_publish(actor=owner, source=twice)
 draft(owner, "roster", twice.replace("Duty roster", "Duty roster, north").replace("Read.", "Read the roster.").replace("Plan.", "Plan for a week."))
 fabric_publish(actor=ana, source=twice.replace("Duty roster", "Rosters of all stations").replace("Read.", "Read every roster.").replace("reviewers", "  tau: 0.9\\nreviewers"))
+for name in ("shift", "vault"):
+    text = of(name, f"{name.title()} desk")
+    fabric_publish(actor=owner, source=text)
+    made = draft(owner, name, text.replace("Plan.", "Plan twice."))
+    draft_schedule(actor=owner, name=name, step=made.step, publish_at=database_us() + 3 * 86_400_000_000, message="After the audit.")
+fabric_publish(actor=ana, source=of("vault", "Vaults of all houses"), message="One name for all houses.")
+ChangeRequest.objects.filter(name="vault").update(publish_at=database_us() - 60_000_000)
+publications_carry_out()
 for one in ChangeRequest.objects.all():
     print(one.name, one.state, one.id)
 """
@@ -50,7 +60,9 @@ for one in ChangeRequest.objects.all():
 def fill(home: Installation) -> dict[str, str]:
     """Drafts of every kind; ids of the requests that wait, by fabric."""
     said = home.manage("django", "shell", "--verbosity", "0", "-c", DRAFTS)
-    return {name: one for name, state, one in (line.split() for line in said.splitlines()) if state == "open"}
+    return {
+        name: one for name, state, one in (line.split() for line in said.splitlines()) if state in ("open", "failed")
+    }
 
 
 def _drilled(page: Page) -> None:
@@ -93,6 +105,15 @@ def scenes(ids: dict[str, str]) -> list[Scene]:
         Scene("request", f"/fabrics/deeds/requests/{ids.get('deeds', '')}"),
         Scene("versions-reverting", "/fabrics/ledger?tab=versions", _reverting),
         Scene("versions-compared", "/fabrics/ledger/compare?before=1&after=3"),
+        Scene("publish-scheduled", "/fabrics/shift/draft/publish"),
+        Scene("publish-failed", "/fabrics/vault/draft/publish"),
+        Scene("scheduled-fabric", "/fabrics/shift"),
+        Scene("scheduled-failed", "/fabrics/vault"),
+        Scene("scheduled-request", f"/fabrics/shift/requests/{ids.get('shift', '')}"),
+        Scene("scheduled-failed-request", f"/fabrics/vault/requests/{ids.get('vault', '')}"),
+        Scene("scheduled-versions", "/fabrics/vault?tab=versions"),
+        Scene("versions-messages", "/fabrics/vault/compare"),
+        Scene("tools-elsewhere", "/fabrics/ledger?tab=agents"),
         Scene("draft-history", "/fabrics/ledger/draft/history"),
         Scene("draft-moved", "/fabrics/roster/draft"),
         Scene("draft-conflict", "/fabrics/ledger/draft?part=basics", _both, 409),

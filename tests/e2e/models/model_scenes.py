@@ -80,6 +80,8 @@ def _stored(page: Page) -> None:
 NOTHING = (Scene("models-nothing", PAGE),)
 FULL = (
     Scene("models", PAGE),
+    Scene("models-found", f"{PAGE}?find=claims"),
+    Scene("models-not-found", f"{PAGE}?find=zebra"),
     Scene("models-key-refused", PAGE, _refused, 422),
     Scene("models-replacing", PAGE, lambda page: page.locator("summary[id^=replace]").first.click()),
     Scene("models-deleting", PAGE, lambda page: page.locator("summary[id^=delete]").first.click()),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from fabric.selectors.drafts.lookup import draft_get
 from fabric.services.actors import find_actor
 from fabric.services.drafts.beginnings import draft_import
+from fabric.services.fabrics.revisions import fabric_publish
 from tests.fabric.services.world import SMALL
 from tests.people import member
 
-DRAFTS = "/api/v1/drafts"
+DRAFTS, CHANGES = "/api/v1/drafts", "/api/v1/change-requests"
 
 
 def answered(answer, status):
@@ -57,3 +60,19 @@ def test_the_list_names_all_authors_and_the_text_is_its_author_s(program, actor)
 )
 def test_only_size_encoding_and_name_are_refused(program, body, status):
     answered(program.post(DRAFTS, body), status)
+
+
+def test_a_publication_is_scheduled_and_withdrawn(program, actor):
+    fabric_publish(actor=actor, source=SMALL)
+    second = SMALL.replace("A small fabric", "Second")
+    at = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%dT%H:%M:00}"
+    given = {"source": second, "message": "Later.", "publish_at": f"{at}+00:00", "expect_revision": 1}
+    made = answered(program.post(CHANGES, given), 201)
+    assert (made["state"], made["publish_at"], made["message"]) == ("open", f"{at}.000000Z", "Later.")
+    assert answered(program.get(CHANGES), 200)["requests"] == [made]
+    refused = answered(program.post(f"{CHANGES}/{made['id']}/approve", {"digest": made["digest"]}), 403)
+    assert "made this request and cannot approve it" in refused["detail"]
+    assert answered(program.post(f"{CHANGES}/{made['id']}/withdraw", {}), 200)["state"] == "withdrawn"
+    for wrong, said in (("2001-01-01T00:00:00Z", "is past"), ("2900-01-01T00:00:00Z", "more than a year away")):
+        assert said in answered(program.post(CHANGES, {**given, "publish_at": wrong}), 422)["detail"]
+    answered(program.post(CHANGES, {**given, "publish_at": "soon"}), 422)

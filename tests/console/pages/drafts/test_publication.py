@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from html import unescape
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
@@ -15,8 +17,10 @@ from fabric.selectors.drafts.lookup import draft_get
 from fabric.selectors.fabrics.lookup import fabric_revisions, revision_get
 from fabric.services.actors import find_actor
 from fabric.services.drafts import changes as drafts
+from fabric.services.drafts.scheduled import publications_carry_out
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.fabrics.yaml.edits import PutEdit
+from fabric.worker.process.duties import database_us
 from simulator.drills.batches.batch import batch_drill
 from simulator.drills.models.tables import Drill
 from simulator.drills.services.drills import drill_ask
@@ -404,3 +408,82 @@ def test_any_two_versions_are_compared(browser, actor, small):
     assert "Second" in text(browser.get("/fabrics/small/compare"))
     assert browser.get("/fabrics/small/compare?before=9&after=3").status_code == 404
     assert browser.get("/fabrics/small/compare?before=x").status_code == 404
+
+
+def test_a_comparison_shows_the_message_of_each_version(browser, actor, small):
+    source = SMALL.replace("A small fabric", "Second")
+    fabric_publish(actor=actor, source=source, message="Because of <audit>.")
+    shown = text(browser.get("/fabrics/small/compare?before=1&after=2"))
+    assert "by owner No message." in shown
+    assert "by owner Because of <audit>." in shown
+    assert "r2 (published): Because of <audit>." in shown
+
+
+# -- at a time ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_publication_is_scheduled_in_the_authors_zone_and_cancelled(browser, actor, drafted):
+    step = drafted(SMALL.replace("A small fabric", "Another"))
+    browser.cookies["zone"] = "Europe/Berlin"
+    assert "Time of a scheduled publication Europe/Berlin" in text(browser.get(PAGE))
+    noon = (datetime.now(UTC) + timedelta(days=40)).replace(hour=11, minute=0, second=0, microsecond=0)
+    local = noon.astimezone(ZoneInfo("Europe/Berlin"))
+    given = {"step": step, "act": "schedule", "publish_at": f"{local:%Y-%m-%dT%H:%M}", "message": "At noon."}
+    done = browser.post(PAGE, given, follow=True)
+    assert f"It is published at {noon:%Y-%m-%d %H:%M} UTC, unless it no longer passes then." in text(done)
+    assert "A change of the draft cancels it." in text(done)
+    assert "disabled" not in button(done, "publish")[0]
+    (row,) = ChangeRequest.objects.all()
+    assert row.publish_at == int(noon.timestamp()) * 1_000_000
+    shown = text(browser.get("/fabrics/small"))
+    assert "A change of owner is published" in shown
+    assert "Scheduled by owner, over r1" in text(browser.get("/fabrics/small?tab=versions"))
+    assert "asks for a second person" not in text(browser.get("/fabrics"))
+    page = browser.get(f"/fabrics/small/requests/{row.id}")
+    assert button(page, "withdraw")[1] == "Cancel the publication"
+    browser.post(f"/fabrics/small/requests/{row.id}", {"act": "withdraw"})
+    assert ChangeRequest.objects.get().state == "withdrawn"
+    assert "A change of owner is published" not in text(browser.get("/fabrics/small"))
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("", "'' is no date and time: write it as 2026-12-01T18:00."),
+        ("soon", "'soon' is no date and time: write it as 2026-12-01T18:00."),
+        ("2001-01-01T10:00", "2001-01-01 10:00 UTC is past: choose a later time."),
+        ("2900-01-01T10:00", "2900-01-01 10:00 UTC is more than a year away: choose an earlier time."),
+    ],
+)
+def test_a_time_that_is_none_keeps_the_form(browser, actor, drafted, at, said):
+    step = drafted(SMALL.replace("A small fabric", "Another"))
+    page = browser.post(PAGE, {"step": step, "act": "schedule", "publish_at": at, "message": "Kept."})
+    assert said in text(page, 422)
+    assert "Kept." in text(page, 422)
+    assert not ChangeRequest.objects.exists()
+
+
+def test_a_publication_that_failed_stands_on_the_fabrics_page(browser, actor, drafted):
+    step = drafted(SMALL.replace("A small fabric", "Another"))
+    soon = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M}"
+    browser.post(PAGE, {"step": step, "act": "schedule", "publish_at": soon})
+    fabric_publish(actor=actor, source=SMALL.replace("A small fabric", "Third"))
+    assert "The publication of owner is stale" in text(browser.get("/fabrics/small"))
+    publications_carry_out(now=database_us() + 7_200_000_000)
+    shown = text(browser.get("/fabrics/small"))
+    assert "The publication of owner failed" in shown
+    assert "r2 is published by now, and this is a change of r1" in shown
+    assert "It was not published" in text(browser.get(PAGE))
+    (row,) = ChangeRequest.objects.all()
+    assert "Not published" in text(browser.get(f"/fabrics/small/requests/{row.id}"))
+
+
+def test_where_two_agree_no_time_is_asked_for(browser, actor, eyes):
+    drafts.draft_of_fabric(actor=actor, name=eyes)
+    drafts.draft_change(actor=actor, name=eyes, step=0, edits=[PutEdit(("title",), "Another")], what="title")
+    assert 'name="publish_at"' not in browser.get(f"/fabrics/{eyes}/draft/publish").content.decode()
+    alone = browser.post(
+        f"/fabrics/{eyes}/draft/publish",
+        {"step": 1, "act": "schedule", "publish_at": f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M}"},
+    )
+    assert "needs two people" in text(alone, 409)

@@ -13,6 +13,7 @@ from console.pages.models import views as page
 from fabric.core.spec.tree import Capability
 from fabric.models import ModelTest, ProviderKey
 from fabric.providers.trial import CallTestResult, ProbeResult
+from fabric.services.drafts.changes import draft_begin
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.models.catalogue import models_list
 from fabric.services.models.keys import key_set
@@ -61,8 +62,8 @@ def test_prices_are_told_with_whose_they_are_and_unpriced_is_no_zero(browser, ac
     assert "$0.15 in · $0.60 out price list, verified" in shown
     assert "$0 in and out price from asks," in shown
     assert "128,000 tokens of context, says the list" in shown
-    assert "asks planner, reader" in shown
-    assert "asks fallback" in shown
+    assert "asks r1 planner, reader" in shown
+    assert "asks r1 fallback" in shown
     assert "Key from FABRIC_MODEL_KEY in the environment" in shown
     assert "sk-of-the-environment" not in browser.get(PAGE).content.decode()
 
@@ -223,3 +224,19 @@ def test_an_endpoint_that_wants_a_key_and_has_none_says_so(browser, settings, ac
     assert "No key, so calls are refused. Store a key or set FABRIC_MODEL_KEY ." in shown
     key_set(actor=actor, provider="openai", host=HOST, key=KEY)
     assert "its calls are refused" not in text(browser.get(PAGE))
+
+
+def test_the_filter_leaves_the_models_of_a_fabric_a_draft_or_an_endpoint(browser, actor, settings):
+    settings.FABRIC_MODEL_URL, settings.FABRIC_MODEL = HOST, ""
+    fabric_publish(actor=actor, source=fabric("bills", f"model: gpt-4o, {DEAR}"))
+    fabric_publish(actor=actor, source=fabric("letters", f"model: gpt-4o-mini, {PRICED}"))
+    draft_begin(actor=actor, name="notes", text=f"models: [{{name: any, model: gpt-4o-mini, {PRICED}}}]")
+    shown = browser.get(PAGE).content.decode()
+    assert 'href="/fabrics/notes/draft?part=models"' in shown
+    assert "draft of <bdi>owner</bdi>" in shown
+    assert 'href="/fabrics/bills?tab=agents"><bdi>bills</bdi> r1' in shown
+    for find, count in (("BILLS", 1), ("notes", 1), ("reader", 2), ("openai", 2), ("gpt-4o-mini", 1)):
+        assert f"{count} of 2 models" in text(browser.get(PAGE, {"find": find})), find
+    shown = text(browser.get(PAGE, {"find": "<zebra>"}))
+    assert "No model, fabric, agent or endpoint has “<zebra>” in its name." in shown
+    assert "0 of 2 models" in shown

@@ -19,6 +19,7 @@ SAMPLE = {
     "name": "small",
     "memory": "findings",
     "tool": "search",
+    "agent": "planner",
     "number": 1,
     "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",

@@ -91,7 +91,7 @@ def test_every_address_says_at_which_fabric_it_is_or_that_it_is_at_none():
     known = (
         set(FABRIC_OF)
         | WORKSPACES
-        | {"name", "memory", "tool", "number", "seq", "digest", "form", "rest", "document", "picture"}
+        | {"name", "memory", "tool", "agent", "number", "seq", "digest", "form", "rest", "document", "picture"}
     )
     assert set().union(*map(named, ROUTES)) <= known
     assert {route for route in OTHER_NAMES if "name" not in named(route)} <= {

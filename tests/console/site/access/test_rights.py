@@ -104,6 +104,7 @@ PAGES: Mapping[str, Mapping[str, Any]] = {
     "fabric-draft-publish": {"step": 0, "act": "publish"},
     "fabric-draft-drills": {"step": 0, "cells": "all"},
     "fabric-draft-tool": {"arguments": "{}"},
+    "fabric-draft-agent": {"prompt": "Who are you?"},
     "fabric-draft-merge": {"step": 0, "base": 1},
     "fabric-request": {"act": "reject", **WHY},
     "fabric-revert": {"number": 1, "expect": 1, "act": "revert"},

@@ -1,6 +1,7 @@
 """`manage.py fabric`: fabrics that live in a repository."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import get_args, get_type_hints
 
 import pytest
@@ -8,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from fabric.management.output import fabrics as words
 from fabric.management.output.fabrics import MARKS
-from fabric.models import Fabric, Revision
+from fabric.models import ChangeRequest, Fabric, Revision
 from fabric.selectors.fabrics.differences import SpecChange, spec_changes
 from fabric.services.actors import find_actor
 from fabric.services.drafts.change_requests import change_approve, change_request_open
@@ -365,3 +366,25 @@ def test_what_two_agree_to_is_asked_for_and_agreed_to_by_a_second_person(actor, 
     assert command("fabric", "revert", "small", "1").code == 2
     assert "withdrawn" in command("fabric", "withdraw", mine["id"]).out
     assert command("fabric", "approve", "none").code == 2
+
+
+def test_a_publication_is_scheduled_listed_and_cancelled(actor, file):
+    command("fabric", "publish", str(file))
+    file.write_text(SMALL.replace("A small fabric", "Second"))
+    done = command("fabric", "publish", str(file), "--at", "2001-01-01T10:00Z")
+    assert (done.code, done.err) == (2, "2001-01-01 10:00 UTC is past: choose a later time\n")
+    done = command("fabric", "publish", str(file), "--at", "soon")
+    assert (done.code, "'soon' is no date and time: write it as 2026-12-01T18:00" in done.err) == (2, True)
+    both = command("fabric", "publish", str(file), str(file), "--at", "2001-01-01T10:00Z")
+    assert "--at is about one fabric; give one FILE with it" in both.err
+    assert "give one of them" in command("fabric", "publish", str(file), "--at", "soon", "--request").err
+    at = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d %H:%M}"
+    done = command("fabric", "publish", str(file), "--at", f"{at}Z", "--message", "Later.")
+    request = ChangeRequest.objects.get()
+    said = f"small: request {request.id} is published at {at} UTC; `python3 manage.py fabric withdraw {request.id}` cancels it\n"
+    assert (done.code, done.out) == (0, said)
+    (row,) = command("fabric", "requests", "--json").last
+    assert (row["publish_at"], row["message"]) == (f"{at} UTC", "Later.")
+    assert f"open at {at} UTC" in command("fabric", "requests").out
+    assert command("fabric", "withdraw", request.id).code == 0
+    assert ChangeRequest.objects.get().state == "withdrawn"

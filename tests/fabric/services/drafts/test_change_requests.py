@@ -234,7 +234,7 @@ def test_what_needs_no_person_is_not_asked_for(actor, ana):
     with raises("conflict", "need no second person"):
         change_request_open(actor=ana, source=SMALL)
     fabric_publish(actor=actor, source=SMALL)
-    with raises("conflict", "there is nothing to agree to"):
+    with raises("conflict", "there is nothing to publish"):
         change_request_open(actor=ana, source=SMALL)
     with raises("conflict", "none was expected"):
         change_request_open(actor=ana, source=EYES, expect=0)

@@ -180,10 +180,10 @@ def test_what_does_not_hold_stands_first_and_is_counted():
     assert "Seed7" in told
     start, end = told.index("Cells that do not pass"), told.index("Coverage")
     assert "4 of the cells" in told[start:end]
-    assert "Infinite tool loop × batchLine 2: expected retry, observed nothing." in told[start:end]
-    assert "Infinite tool loop × high stakessome_rule: " in told[start:end]
-    assert "Sub agent deadlock × interactiveNot known." in told[start:end]
-    assert "Sub agent deadlock × batchObserved: nothing decided, completed." in told[start:end]
+    assert "Infinite tool loop × long-running batchLine 2: expected retry, observed nothing." in told[start:end]
+    assert "Infinite tool loop × high-stakes regulatedsome_rule: " in told[start:end]
+    assert "Sub-agent deadlock × low-latency interactiveNot known." in told[start:end]
+    assert "Sub-agent deadlock × long-running batchObserved: nothing decided, completed." in told[start:end]
     assert all(
         len(re.findall(f'data-v="{one}"></i>', text)) == sum(cell.verdict == one for cell in CELLS) for one in MARKS
     )
@@ -194,7 +194,7 @@ def test_a_reason_stands_in_place_of_the_first_difference():
         "ledger", [replace(cell, why="No time was left.") if cell.verdict == "deviated" else cell for cell in CELLS]
     )
     told = Read(page([why], 3.1)).text
-    assert "Infinite tool loop × batchNo time was left." in told
+    assert "Infinite tool loop × long-running batchNo time was left." in told
     assert told.count("No time was left.") == 2
 
 
@@ -210,8 +210,8 @@ def test_several_fabrics_are_told_apart():
     told = Read(page([LEDGER, Drilled("", CELLS)], 3.1)).text
     assert "Drill coverage of 2 fabrics" in told
     assert "40 of 48 cells pass" in told
-    assert "ledger: Infinite tool loop × batch" in told
-    assert "default table: Infinite tool loop × batch" in told
+    assert "ledger: Infinite tool loop × long-running batch" in told
+    assert "default table: Infinite tool loop × long-running batch" in told
 
 
 def test_paper_is_light_and_no_row_is_torn():
