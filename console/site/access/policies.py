@@ -234,6 +234,8 @@ ROUTES: Mapping[str, Policy] = {
     "api-review-next": Policy.API,
     "api-review-claim": Policy.API,
     "api-review-reassign": Policy.API,
+    "api-review-comments": Policy.API,
+    "api-review-snooze": Policy.API,
     "api-review-heartbeat": Policy.API,
     "api-review-release": Policy.API,
     "api-review-close": Policy.API,
