@@ -228,7 +228,7 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     ),
     "memory": (Act.MEMORY_WRITTEN, Act.MEMORY_DELETED, Act.MEMORY_EXPORTED),
     "model": (Act.MODEL_KEY_STORED, Act.MODEL_KEY_DELETED, Act.MODEL_TESTED),
-    "notification": (Act.NOTIFICATION_RESENT,),
+    "notification": (Act.NOTIFICATION_RESENT, Act.CHAT_ROUTE_ADDED, Act.CHAT_ROUTE_REMOVED),
     "policy": (Act.POLICY_SET,),
     "rekey": (Act.SECRETS_SEALED_ANEW,),
     "rebuild_projections": (Act.PROJECTION_REBUILT,),

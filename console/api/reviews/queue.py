@@ -56,7 +56,9 @@ class CountOut(ResponseShape):
 class CountsOut(ResponseShape):
     """Counts of the queue."""
 
-    waiting: CountOut = Field(description="Reviews that the caller may decide and no other person has claimed.")
+    waiting: CountOut = Field(
+        description="Reviews that the caller may decide, and follow-ups that ask them, unless another person has claimed them."
+    )
     mine: CountOut = Field(description="Reviews that the caller has claimed.")
     yours: CountOut = Field(description="Open reviews that the caller may answer, claimed or not.")
     unclaimed: CountOut = Field(description="Unclaimed reviews that the caller may decide.")

@@ -215,6 +215,10 @@ _ROWS: tuple[tuple[Told, str], ...] = (
         "fabric-memory api-fabric-memory-write api-fabric-memory-delete",
     ),
     (ByService((Act.MEMORY_EXPORTED,)), "fabric-memory-export api-fabric-memories-export"),
+    (
+        ByService((Act.CHAT_ROUTE_ADDED, Act.CHAT_ROUTE_REMOVED)),
+        "notifications-channels notifications-channel-remove api-notifications-channels api-notifications-channel-remove",
+    ),
     (ByService((Act.NOTIFICATION_RESENT,)), "notification-resend api-notification-resend"),
     (ByService((Act.INVITATION_CREATED,)), "member-invite api-invitations"),
     (ByService((Act.INVITATION_REVOKED,)), "invitation-revoke api-invitation-revoke"),
