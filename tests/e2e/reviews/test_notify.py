@@ -54,7 +54,7 @@ def test_one_who_allows_it_is_notified_of_what_waits_more(opened, visit, install
     page.locator(BUTTON).click()
     page.locator(f"{BUTTON}[aria-pressed=true]", has_text="Notifies this browser").wait_for()
     waiting(visit(NOWHERE).page, installation, "paying")
-    page.wait_for_function("window.shown.length > 0")
+    page.wait_for_function("() => window.shown.length > 0")
     title, tag = page.evaluate("window.shown[0]")
     assert (title.endswith(" in Reviews"), tag) == (True, "reviews")
     page.locator(BUTTON).click()
