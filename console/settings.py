@@ -73,6 +73,8 @@ FABRIC_AUDIT_OTLP_KEY: str = read("FABRIC_AUDIT_OTLP_KEY") or ""
 # Receivers of alerts and reviews outside the console, and how.
 FABRIC_NOTIFY_MAIL: tuple[str, ...] = read("FABRIC_NOTIFY_MAIL") or ()
 FABRIC_NOTIFY_WEBHOOKS: tuple[str, ...] = read("FABRIC_NOTIFY_WEBHOOKS") or ()
+FABRIC_NOTIFY_SLACK: tuple[str, ...] = read("FABRIC_NOTIFY_SLACK") or ()
+FABRIC_NOTIFY_TEAMS: tuple[str, ...] = read("FABRIC_NOTIFY_TEAMS") or ()
 FABRIC_NOTIFY_RUN_ENDS: tuple[str, ...] = read("FABRIC_NOTIFY_RUN_ENDS") or ()
 FABRIC_WEBHOOK_SECRET: str = read("FABRIC_WEBHOOK_SECRET") or ""
 DEFAULT_FROM_EMAIL: str = read("FABRIC_MAIL_FROM") or ""

@@ -21,6 +21,7 @@ from console.pages.installation import csp_reports, health, status
 from console.pages.memories import views as memories
 from console.pages.models import breakers, budgets
 from console.pages.models import views as models
+from console.pages.notifications import channels as notification_channels
 from console.pages.notifications import views as notifications
 from console.pages.overview import failures as overview_failures
 from console.pages.overview import views as overview
@@ -206,6 +207,12 @@ urlpatterns = [
     path("models/breakers/live", breakers.live, name="breakers-live"),
     path("models/breakers/<path:scope>/<slug:digest>", breakers.breaker, name="breaker"),
     path("notifications", notifications.notifications, name="notifications"),
+    path("notifications/channels", notification_channels.add_channel, name="notifications-channels"),
+    path(
+        "notifications/channels/<slug:channel_id>/remove",
+        notification_channels.remove_channel,
+        name="notifications-channel-remove",
+    ),
     path("notifications/mine", notifications.mine, name="notifications-mine"),
     path("notifications/<slug:notification_id>/resend", notifications.resend, name="notification-resend"),
     path("protections", protections.protections, name="protections"),

@@ -22,6 +22,7 @@ from console.api.fabrics import files as fabric_files
 from console.api.middleware import read_json
 from console.api.reviews import decisions as review_decisions
 from console.api.reviews import queue as reviews
+from console.api.reviews import talk as review_talk
 from console.api.runs import dashboards, past, records, stops, stream
 from console.api.runs import decisions as explained
 from console.api.runs import jobs as run_jobs
@@ -73,6 +74,7 @@ ROUTERS = (
     stream.router,
     records.bundle_router,
     reviews.router,
+    review_talk.router,
     review_decisions.router,
     models.breaker_router,
     drills.drill_stop_router,

@@ -1,16 +1,19 @@
-"""Operations on notifications sent outside the console: list them, send failed ones again, and set one's own mail."""
+"""Operations on notifications sent outside the console: list them, send failed ones again, set one's own mail, and
+route reviews to chats.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
 from django.http import HttpRequest
-from ninja import Path, Query, Router
+from ninja import Body, Path, Query, Router
 from pydantic import Field
 
-from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
+from console.api.shapes.common import NAME_CHARS_MAX, Instant, RequestShape, ResponseShape, instant
 from console.site.access.callers import find_actor
 from fabric.core.texts.notifications import NotificationKind, NotificationState
+from fabric.selectors.chat_routes import ChatRouteView, list_chat_routes
 from fabric.selectors.notifications import (
     LIST_MAX,
     NotificationView,
@@ -20,6 +23,7 @@ from fabric.selectors.notifications import (
 )
 from fabric.services.notifications.delivery import notification_resend
 from fabric.services.notifications.member_mail import EMAIL_CHARS_MAX, notification_preference_set
+from fabric.services.people.chat_routes import ADDRESS_CHARS_MAX, chat_route_add, chat_route_remove
 
 router = Router(tags=["notifications"])
 MailKind = Literal["review", "reminder", "onward", "follow_up", "change", "changed", "mention"]
@@ -47,9 +51,10 @@ class NotificationOut(ResponseShape):
     path: str = Field(
         description="Where the console shows it.", examples=["/runs/01a1bb74-7a3c-7b11-9c2f-0a54d3a2c4f1"]
     )
-    channel: Literal["email", "webhook"] = Field(description="How.")
+    channel: Literal["email", "webhook", "slack", "teams"] = Field(description="How.")
     to: str = Field(
-        description="A mailbox; of a webhook scheme and host alone; of a member the name.", examples=["ops@example.org"]
+        description="A mailbox; of a webhook or chat scheme and host alone; of a member the name.",
+        examples=["ops@example.org"],
     )
     state: Literal["waiting", "skipped", "sent", "failed"] = Field(
         description="failed: it is not tried any more; skipped: what it asks was answered or withdrawn before it was sent, or its member wants none."
@@ -147,6 +152,93 @@ def _mail(request: HttpRequest) -> MailOut:
     seen = find_mail(find_actor(request))
     assert seen is not None  # Only members are let in.
     return MailOut(email=seen.email, wants=[one.value for one in seen.wants])
+
+
+class ChatOut(ResponseShape):
+    """A channel of a chat to which reviews go."""
+
+    id: str = Field(description="Its id.", examples=["019a8b5e4a537c1e9a643f7d2b1c0e55"])
+    channel: Literal["slack", "teams"] = Field(description="Which chat.")
+    fabric: str = Field(
+        description="Fabric of whose reviews it hears; empty: of those that ask the caller.", examples=["research-desk"]
+    )
+    host: str = Field(
+        description="Scheme and host of its address, which is never shown whole.", examples=["https://hooks.slack.com"]
+    )
+    added_at: Instant = Field(description="Since when.")
+    added_by: str = Field(description="Person who added it.", examples=["ana"])
+
+
+class ChatsOut(ResponseShape):
+    """Channels of chats."""
+
+    channels: list[ChatOut] = Field(description="The oldest first: the caller's own, and those of fabrics.")
+
+
+class ChatIn(RequestShape):
+    """A channel of a chat."""
+
+    channel: Literal["slack", "teams"] = Field(description="Which chat.", examples=["slack"])
+    address: str = Field(
+        min_length=1,
+        max_length=ADDRESS_CHARS_MAX,
+        description="Address of its incoming webhook, a secret. It has to be public, or in FABRIC_ALLOWED_HOSTS.",
+        examples=["https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"],
+    )
+    fabric: str = Field(
+        default="",
+        max_length=NAME_CHARS_MAX,
+        description="Fabric of whose reviews it hears, for its editors; empty: of those that ask the caller, not by a token.",
+        examples=[""],
+    )
+
+
+@router.get(
+    "/notifications/channels",
+    response=ChatsOut,
+    url_name="api-notifications-channels",
+    operation_id="listChatChannels",
+)
+def list_channels(request: HttpRequest) -> ChatsOut:
+    """List the channels of chats to which reviews go. Your own, and those of the fabrics that you see."""
+    return ChatsOut(channels=[_chat_shape(one) for one in list_chat_routes(find_actor(request))])
+
+
+@router.post(
+    "/notifications/channels",
+    response=ChatOut,
+    url_name="api-notifications-channels",
+    operation_id="addChatChannel",
+)
+def add_channel(request: HttpRequest, body: Annotated[ChatIn, Body()]) -> ChatOut:
+    """Route reviews to a channel of Slack or Teams. Those of a fabric, or those that ask you."""
+    actor = find_actor(request)
+    return _chat_shape(chat_route_add(actor=actor, channel=body.channel, address=body.address, fabric=body.fabric))
+
+
+@router.post(
+    "/notifications/channels/{channel_id}/remove",
+    response=ChatOut,
+    url_name="api-notifications-channel-remove",
+    operation_id="removeChatChannel",
+)
+def remove_channel(
+    request: HttpRequest,
+    channel_id: Annotated[str, Path(description="Its id, as listed.", example="019a8b5e4a537c1e9a643f7d2b1c0e55")],
+) -> ChatOut:
+    """Remove a channel of a chat. Its address is erased, and waiting messages are not sent."""
+    return _chat_shape(chat_route_remove(actor=find_actor(request), route_id=channel_id))
+
+
+def _chat_shape(one: ChatRouteView) -> ChatOut:
+    return ChatOut(
+        id=one.id,
+        channel=one.channel,
+        fabric=one.fabric,
+        host=one.host,
+        added_at=instant(one.added_at),
+        added_by=one.added_by,
+    )
 
 
 def _notification_shape(one: NotificationView) -> NotificationOut:

@@ -73,6 +73,13 @@ def _breakers(rest: Words) -> tuple[str, ...]:
     return ("breaker", "list", *words)
 
 
+def _assign(rest: Words) -> tuple[str, ...]:
+    """Translate `review reassign REVIEW USER` into `review assign REVIEW --to USER`."""
+    names = [word for word in rest if not word.startswith("-")]
+    to = ("--to", *names[1:]) if names[1:] else ()
+    return ("review", "assign", *names[:1], *to, *(word for word in rest if word.startswith("-")))
+
+
 FLAT: Mapping[str, Callable[[Words], tuple[str, ...]]] = {
     "run": _began_with_fabric("run", "start"),
     "drill": _began_with_fabric("drill", "run"),
@@ -86,6 +93,9 @@ def translate(words: Words) -> tuple[tuple[str, ...], str]:
     name, rest = (words[0], words[1:]) if words else ("", ())
     if name == "breakers":
         new = _breakers(rest)
+    elif tuple(words[:2]) == ("review", "reassign"):
+        new = _assign(words[2:])
+        name = "review reassign"
     elif name in RENAMED:
         new = (*RENAMED[name], *rest)
     elif name in FLAT and _has_old_form(name, rest):

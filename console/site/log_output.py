@@ -59,7 +59,7 @@ def _values(secrets: Mapping[str, str]) -> Iterator[str]:
     for name, text in secrets.items():
         if name in _ADDRESSES:
             yield from list_passwords(text)
-        elif name == "FABRIC_NOTIFY_WEBHOOKS":
+        elif name in ("FABRIC_NOTIFY_WEBHOOKS", "FABRIC_NOTIFY_SLACK", "FABRIC_NOTIFY_TEAMS"):
             yield from (part for address in text.split(",") for part in list_webhook_secrets(address.strip()))
         elif name == "FABRIC_KEY_RING":
             yield from text.replace(",", " ").lower().split()

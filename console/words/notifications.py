@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fabric.core.texts.notifications import Channel, NotificationKind, NotificationState
+from fabric.selectors.chat_routes import ChatRouteView
 from fabric.selectors.notifications import NotificationView
 
 STATES: Mapping[NotificationState, tuple[str, str, str]] = {
@@ -32,8 +33,30 @@ KIND_WORDS: Mapping[NotificationKind, str] = {
     NotificationKind.MENTION: "Mention in a comment",
 }
 """Words of each kind of notification. Total over ``NotificationKind``."""
-CHANNELS: Mapping[Channel, str] = {Channel.EMAIL: "e-mail", Channel.WEBHOOK: "webhook"}
+CHANNELS: Mapping[Channel, str] = {
+    Channel.EMAIL: "e-mail",
+    Channel.WEBHOOK: "webhook",
+    Channel.SLACK: "Slack",
+    Channel.TEAMS: "Teams",
+}
 """Words of each channel; total over ``Channel``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRow:
+    """A chat's channel as a row of the page."""
+
+    one: ChatRouteView
+
+    @property
+    def chat(self) -> str:
+        """Return the chat's name."""
+        return CHANNELS[Channel(self.one.channel)]
+
+    @property
+    def hears(self) -> str:
+        """Return the reviews that go there."""
+        return f"Reviews of {self.one.fabric}" if self.one.fabric else "Reviews for you"
 
 
 @dataclass(frozen=True, slots=True)

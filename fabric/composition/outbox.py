@@ -9,11 +9,14 @@ from functools import partial
 
 from django.conf import settings
 
+from fabric.adapters.notifications.chat import Chats
 from fabric.adapters.notifications.mail import Mailer
 from fabric.adapters.notifications.webhook import Webhooks, secret_bytes
-from fabric.core.texts.notifications import MAILED, Channel, Target
+from fabric.core.texts.notifications import CHATS, MAILED, Channel, Target
+from fabric.http.transport import Gate
 from fabric.selectors.audit.forwarding import TARGETS, receivers
 from fabric.services.audit.forwarding import forward, is_forwarding_due
+from fabric.services.installation import facts as here
 from fabric.services.notifications import member_mail as notification_members
 from fabric.services.notifications.creation import notifications_make, notifications_wanted
 from fabric.services.notifications.delivery import (
@@ -24,7 +27,7 @@ from fabric.services.notifications.delivery import (
     notifications_send,
     notifications_to_prune,
 )
-from fabric.services.notifications.member_mail import members_notify, members_wanted
+from fabric.services.notifications.member_mail import members_notify, members_reached, members_wanted
 from fabric.services.notifications.run_ends import run_ends_make, run_ends_wanted
 from fabric.worker.process.duties import DutySpec, database_us
 
@@ -39,7 +42,7 @@ of it.
 
 
 def targets() -> tuple[Target, ...]:
-    """Return the targets of alerts and reviews: the operator's mailboxes and webhooks, for all workspaces.
+    """Return the targets of alerts and reviews: the operator's mailboxes, webhooks and chats, for all workspaces.
 
     Webhooks also get the outcomes of reviews, and the ends of runs of the named fabrics. Members are not among them
     (``services.notifications.member_mail``), and members alone get mail about changes of fabrics.
@@ -47,7 +50,15 @@ def targets() -> tuple[Target, ...]:
     mail = (Target(channel=Channel.EMAIL, address=one, wants=MAILED) for one in settings.FABRIC_NOTIFY_MAIL)
     ends = frozenset(settings.FABRIC_NOTIFY_RUN_ENDS)
     hooks = (Target(channel=Channel.WEBHOOK, address=one, ends=ends) for one in settings.FABRIC_NOTIFY_WEBHOOKS)
-    return (*mail, *hooks)
+    chats = (
+        Target(channel=channel, address=one, wants=MAILED)
+        for channel, addresses in (
+            (Channel.SLACK, settings.FABRIC_NOTIFY_SLACK),
+            (Channel.TEAMS, settings.FABRIC_NOTIFY_TEAMS),
+        )
+        for one in addresses
+    )
+    return (*mail, *hooks, *chats)
 
 
 def mails() -> bool:
@@ -57,7 +68,8 @@ def mails() -> bool:
 
 def post(stopped: threading.Event | None = None) -> NotificationChannels:
     """Return the channels of notifications. ``stopped``: set when no further one may begin."""
-    sends: dict[Channel, Send] = {}
+    chat = Chats(Gate.trust_hosts(settings.FABRIC_ALLOWED_HOSTS)).send
+    sends: dict[Channel, Send] = dict.fromkeys(CHATS, chat)
     if mails():
         sends[Channel.EMAIL] = Mailer(settings.DEFAULT_FROM_EMAIL, settings.FABRIC_PUBLIC_URL).send
     if settings.FABRIC_WEBHOOK_SECRET:
@@ -68,6 +80,7 @@ def post(stopped: threading.Event | None = None) -> NotificationChannels:
         base=settings.FABRIC_PUBLIC_URL,
         now=database_us,
         stopped=(stopped or threading.Event()).is_set,
+        box=here.secret_box(),
     )
 
 
@@ -76,15 +89,15 @@ def has_work() -> bool:
     those = targets()
     if notifications_wanted(those) or run_ends_wanted(those) or notifications_due(now=database_us()):
         return True
-    return mails() and members_wanted()
+    return members_reached() and members_wanted()
 
 
 def notify(stopped: threading.Event | None = None) -> None:
     """Create the missing rows, and send the due ones."""
     notifications_make(targets(), now=database_us())
     run_ends_make(targets(), now=database_us())
-    if mails():
-        members_notify(now=database_us())
+    if members_reached():
+        members_notify(now=database_us(), mailed=mails())
     notifications_send(post(stopped))
 
 

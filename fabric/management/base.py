@@ -228,13 +228,16 @@ COMMAND_ACTS: Mapping[str, tuple[Act, ...] | str] = {
     ),
     "memory": (Act.MEMORY_WRITTEN, Act.MEMORY_DELETED, Act.MEMORY_EXPORTED),
     "model": (Act.MODEL_KEY_STORED, Act.MODEL_KEY_DELETED, Act.MODEL_TESTED),
-    "notification": (Act.NOTIFICATION_RESENT,),
+    "notification": (Act.NOTIFICATION_RESENT, Act.CHAT_ROUTE_ADDED, Act.CHAT_ROUTE_REMOVED),
     "policy": (Act.POLICY_SET,),
     "rekey": (Act.SECRETS_SEALED_ANEW,),
     "rebuild_projections": (Act.PROJECTION_REBUILT,),
     "replay_run": LOOKS,
     "retention": (Act.RETENTION_SET, Act.RUN_ERASED, Act.MEMORY_PRUNED),
-    "review": (Act.REVIEW_CLAIMED, Act.REVIEW_TAKEN_OVER, Act.REVIEW_RELEASED, Act.REVIEW_REASSIGNED, Act.FOLLOW_UP_CLOSED),
+    "review": (
+        Act.REVIEW_CLAIMED, Act.REVIEW_TAKEN_OVER, Act.REVIEW_RELEASED, Act.REVIEW_REASSIGNED, Act.REVIEW_ASSIGNED_TO_ROLE,
+        Act.REVIEW_COMMENTED, Act.REVIEW_SNOOZED, Act.REVIEW_SNOOZE_ENDED, Act.FOLLOW_UP_CLOSED,
+    ),
     "review_history": (Act.DECISIONS_EXPORTED,),
     "run": (
         Act.RUN_STARTED, Act.RUN_FORKED, Act.CANCEL_SENT, Act.TERMINATE_SENT, Act.PAUSE_SENT, Act.RESUME_SENT, Act.MESSAGE_SENT,

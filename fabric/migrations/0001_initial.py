@@ -354,6 +354,25 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='fabric.workspace'),
         ),
         migrations.CreateModel(
+            name='ChatRoute',
+            fields=[
+                ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),
+                ('fabric', models.TextField(blank=True, default='')),
+                ('member', fabric.models.fields.identities.KeyField(blank=True, default='')),
+                ('channel', models.TextField()),
+                ('host', models.TextField()),
+                ('sealed', models.BinaryField()),
+                ('added_at', models.BigIntegerField()),
+                ('added_by', models.TextField()),
+                ('removed_at', models.BigIntegerField(blank=True, null=True)),
+                ('workspace', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='fabric.workspace')),
+            ],
+            options={
+                'db_table': 'fabric_chat_route',
+                'indexes': [models.Index(condition=models.Q(('removed_at__isnull', True)), fields=['workspace', 'added_at'], name='chat_route_standing')],
+            },
+        ),
+        migrations.CreateModel(
             name='FailureAcknowledgement',
             fields=[
                 ('id', fabric.models.fields.identities.KeyField(default=fabric.models.fields.identities.new_id, primary_key=True, serialize=False)),

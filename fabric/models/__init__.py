@@ -2,6 +2,7 @@
 
 from fabric.models.acknowledgements import FailureAcknowledgement
 from fabric.models.audit import AuditCut, AuditFold, AuditForward, AuditLine, AuditRule, Checkpoint, Duty, Hold
+from fabric.models.chat_routes import ChatRoute
 from fabric.models.discussions import InboxSeen, ReviewComment, ReviewSnooze
 from fabric.models.fabrics.drafts import ChangeRequest, Draft, DraftStep, Fabric, FabricEditor, Revision
 from fabric.models.fields.identities import KeyField, new_id
@@ -38,6 +39,7 @@ __all__ = [
     "AuditRule",
     "BudgetWindow",
     "ChangeRequest",
+    "ChatRoute",
     "Checkpoint",
     "ColumnChoice",
     "Draft",

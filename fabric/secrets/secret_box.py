@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.db.models import Model, QuerySet
 
-from fabric.models import Identity, ProviderKey, SecondFactor
+from fabric.models import ChatRoute, Identity, ProviderKey, SecondFactor
 from fabric.models.people.sign_ins import TOTP
 from fabric.secrets.key_ring import ID_BYTES, KeyUnusable, Ring
 
@@ -113,4 +113,7 @@ class SealedField:
 PROVIDER_KEY = SealedField(ProviderKey, "sealed", lambda row: (row.workspace_id, row.provider, row.host))
 TOTP_SECRET = SealedField(SecondFactor, "secret", lambda row: (str(row.user_id),), {"kind": TOTP})
 REFRESH_TOKEN = SealedField(Identity, "refresh", lambda row: (row.issuer, row.subject))
-SEALED = (PROVIDER_KEY, TOTP_SECRET, REFRESH_TOKEN)
+CHAT_ADDRESS = SealedField(
+    ChatRoute, "sealed", lambda row: (row.workspace_id, row.fabric, row.member, row.channel, row.host)
+)
+SEALED = (PROVIDER_KEY, TOTP_SECRET, REFRESH_TOKEN, CHAT_ADDRESS)

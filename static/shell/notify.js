@@ -48,7 +48,7 @@ export function startNotifying() {
   new MutationObserver(() => {
     const now = count();
     if (now > before && document.hidden && wanted()) {
-      const told = new Notification(now === 1 ? "One review waits for you" : `${now} reviews wait for you`, { tag: "reviews" });
+      const told = new Notification(now === 1 ? "One thing waits for you in Reviews" : `${now} things wait for you in Reviews`, { tag: "reviews" });
       told.onclick = () => {
         window.focus();
         told.close();

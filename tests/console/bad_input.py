@@ -19,6 +19,7 @@ from fabric.core.texts.notifications import build_key
 from fabric.models import (
     AuditLine,
     ChangeRequest,
+    ChatRoute,
     Event,
     Fabric,
     Inbox,
@@ -90,6 +91,13 @@ def run(actor, doubtful):
     member("colleague", "viewer")
     invitation_create(actor=actor, roles=["viewer"])
     return found
+
+
+def channel_of(workspace_id):
+    """The id of a channel of a chat to which the reviews of a fabric go."""
+    same = {"workspace_id": workspace_id, "channel": "slack", "host": "https://hooks.slack.com", "sealed": b"sealed"}
+    found = ChatRoute.objects.get_or_create(fabric="doubtful", defaults={"added_at": 1, "added_by": "owner"}, **same)
+    return found[0].id
 
 
 def acted_on_many(actor):
@@ -186,6 +194,7 @@ def foreign(stranger):
         **drilled(stranger, "theirs"),
         **acted_on_many(stranger),
         **_theirs(stranger.workspace_id),
+        "channel_id": channel_of(stranger.workspace_id),
         "stop_id": stop_new_runs(actor=stranger, fabric="theirs", reason="Their case.").id,
         "change_id": change_waits(stranger, "theirs"),
         "hold_id": hold_place(
@@ -233,6 +242,7 @@ LOOKED_FOR = (
     ({"drill_id", "batch"}, _drilled),
     ({"schedule_id"}, _scheduled),
     ({"stop_id"}, _stopped),
+    ({"channel_id"}, lambda space: {"channel_id": channel_of(space)}),
     ({"change_id"}, _changed),
     ({"record_id"}, _recorded),
     ({"job_id", "view_id"}, _acted_on_many),

@@ -68,6 +68,8 @@ NO_PAGE = {
     "overview-card": "a part of the overview",
     "notification-resend": "a POST",
     "notifications-mine": "a POST",
+    "notifications-channels": "a POST",
+    "notifications-channel-remove": "a POST",
     "model-key": "a POST",
     "model-key-delete": "a POST",
     "model-test": "a POST",

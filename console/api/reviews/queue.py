@@ -28,9 +28,11 @@ from fabric.composition import engine as wiring
 from fabric.core.people.scopes import Scope
 from fabric.selectors.database_time import TookTooLong
 from fabric.selectors.errors import Refused
+from fabric.selectors.reviews.assignments import find_assignment
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import COUNT_MAX, ReviewCount, queue_counts, queue_rows, reviews_waiting
 from fabric.services.reviews.assignments import (
+    review_assign_to_role,
     review_claim,
     review_claim_next,
     review_heartbeat,
@@ -54,7 +56,9 @@ class CountOut(ResponseShape):
 class CountsOut(ResponseShape):
     """Counts of the queue."""
 
-    waiting: CountOut = Field(description="Reviews that the caller may decide and no other person has claimed.")
+    waiting: CountOut = Field(
+        description="Reviews that the caller may decide, and follow-ups that ask them, unless another person has claimed them."
+    )
     mine: CountOut = Field(description="Reviews that the caller has claimed.")
     yours: CountOut = Field(description="Open reviews that the caller may answer, claimed or not.")
     unclaimed: CountOut = Field(description="Unclaimed reviews that the caller may decide.")
@@ -64,7 +68,7 @@ class CountsOut(ResponseShape):
 
 
 class ClaimedOut(ResponseShape):
-    """A review that a person has claimed."""
+    """A review that a person has claimed, or that was assigned."""
 
     review_id: str = Field(description="The review's id.", examples=["4f1c9a2be07d3358"])
     assignment: AssignmentOut = Field(description="Holder of the assignment and its end.")
@@ -121,7 +125,13 @@ class ReleaseOut(ResponseShape):
 class ReassignIn(RequestShape):
     """New assignee of a review."""
 
-    to: str = Field(min_length=1, max_length=150, description="Name of a member who may decide it.", examples=["ana"])
+    to: str = Field(
+        min_length=1,
+        max_length=150,
+        description="Name of a member who may decide it, or of a role of such a member.",
+        examples=["ana"],
+    )
+    kind: Literal["person", "role"] = Field(default="person", description="Which of both `to` names.")
 
 
 class PickedIn(RequestShape):
@@ -239,8 +249,18 @@ def claim(request: HttpRequest, review_id: Item) -> ClaimedOut:
     operation_id="reassignReview",
 )
 def reassign(request: HttpRequest, review_id: Item, body: Annotated[ReassignIn, Body()]) -> ClaimedOut:
-    """Hand a review to another person. For its assignee, owners and operators."""
-    return _answer_assignment(request, review_id, review_reassign, {"to": body.to})
+    """Assign a review to another person, or to a role. For its assignee, owners and operators; anyone asked who has the
+    role may claim it.
+    """
+    if body.kind == "person":
+        return _answer_assignment(request, review_id, review_reassign, {"to": body.to})
+    actor = find_actor(request)
+    try:
+        review_assign_to_role(actor=actor, review_id=review_id, role=body.to)
+    except Refused as refusal:
+        raise conflict_problem(actor, review_id, refusal) from None
+    item = get_review(actor, review_id)
+    return ClaimedOut(review_id=item.id, assignment=_build_assignment(find_assignment(actor, item.id)), fresh=True)
 
 
 def _answer_assignment(request: HttpRequest, review_id: str, service: Any, more: dict[str, str]) -> ClaimedOut:

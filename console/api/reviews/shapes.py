@@ -68,16 +68,17 @@ class AnswerOut(ResponseShape):
 class AssignmentOut(ResponseShape):
     """Assignee of a review."""
 
-    holder: str = Field(description="Holder; no other person answers it meanwhile.", examples=["ana"])
+    holder: str = Field(
+        description="Holder; no other person answers it meanwhile. Empty: it is assigned to a role.", examples=["ana"]
+    )
     lease: int = Field(
         description="The number of this change of hands: a heartbeat and a release name it.", examples=[1]
     )
     claimed_at: Instant = Field(description="Since when.")
     lease_until: Instant = Field(description="Until when, unless a heartbeat renews it.")
     live: bool = Field(description="False: the assignment has expired, and any eligible person may take over.")
-    assigned_by: str = Field(
-        description="Person who assigned it to the holder; empty: the holder claimed it.", examples=[""]
-    )
+    role: str = Field(description="Role that it was assigned to; empty: none.", examples=[""])
+    assigned_by: str = Field(description="Person who assigned it; empty: the holder claimed it.", examples=[""])
     taken_from: str = Field(
         description="Earlier holder whose assignment expired, or whose answer released it; empty: none.", examples=[""]
     )
@@ -127,7 +128,7 @@ class ReviewOut(ResponseShape):
         "empty: they may.",
         examples=[""],
     )
-    assignment: AssignmentOut | None = Field(description="Holder of the assignment; null: unclaimed.")
+    assignment: AssignmentOut | None = Field(description="Holder, or role, of the assignment; null: there is none.")
     closure: ClosureOut | None = Field(description="For a closed follow-up: who closed it and how; else null.")
 
 
@@ -188,10 +189,10 @@ def answer_fields(answer: ReviewAnswer) -> dict[str, Any]:
 
 
 def assignment_fields(assignment: AssignmentView | None) -> dict[str, Any] | None:
-    """Return an assignment in the API's shape; None if the review was never claimed."""
-    if assignment is None or not assignment.holder:
+    """Return an assignment in the API's shape; None if no person and no role has the review."""
+    if assignment is None or not (assignment.holder or assignment.role):
         return None
-    same = ("holder", "lease", "live", "assigned_by", "taken_from")
+    same = ("holder", "lease", "live", "role", "assigned_by", "taken_from")
     when = {"claimed_at": instant(assignment.claimed_at), "lease_until": instant(assignment.lease_until)}
     return {name: getattr(assignment, name) for name in same} | when
 

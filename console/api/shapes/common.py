@@ -116,8 +116,9 @@ class FileIn(RequestShape):
 
 def bounds(since: datetime | None, until: datetime | None) -> dict[str, Any]:
     """Return a period for a filter, in microseconds since the epoch."""
-    return {"since": _us(since) or 0, "until": _us(until)}
+    return {"since": microseconds(since) or 0, "until": microseconds(until)}
 
 
-def _us(at: datetime | None) -> int | None:
+def microseconds(at: datetime | None) -> int | None:
+    """Return an instant that a caller sent in microseconds since the epoch; None stays None."""
     return None if at is None else max(0, round(at.timestamp() * 1_000_000))

@@ -361,6 +361,8 @@ VARIABLES: Mapping[str, Variable] = {
     "FABRIC_CHECKPOINTS": Variable(Kind.SETTING, _folder),
     "FABRIC_NOTIFY_MAIL": Variable(Kind.SETTING, _mailboxes),
     "FABRIC_NOTIFY_WEBHOOKS": Variable(Kind.SETTING, _webhooks, secret=True),
+    "FABRIC_NOTIFY_SLACK": Variable(Kind.SETTING, _webhooks, secret=True),
+    "FABRIC_NOTIFY_TEAMS": Variable(Kind.SETTING, _webhooks, secret=True),
     "FABRIC_NOTIFY_RUN_ENDS": Variable(Kind.SETTING, _fabrics),
     "FABRIC_WEBHOOK_SECRET": Variable(Kind.SETTING, variable_paths.webhook_secret, secret=True),
     "FABRIC_MAIL_FROM": Variable(Kind.SETTING, _mailbox),

@@ -119,6 +119,12 @@ WORDS: Mapping[str, VariableWords] = {
         "none",
         "`URL,...`: addresses that also get notifications. A comma in one is written `%2C`. Needs `FABRIC_WEBHOOK_SECRET`.",
     ),
+    "FABRIC_NOTIFY_SLACK": VariableWords(
+        "none", "`URL,...`: incoming webhooks of Slack channels that get alerts and reviews."
+    ),
+    "FABRIC_NOTIFY_TEAMS": VariableWords(
+        "none", "`URL,...`: workflow webhooks of Teams channels that get alerts and reviews."
+    ),
     "FABRIC_NOTIFY_RUN_ENDS": VariableWords(
         "none",
         "`NAME,...`: fabrics of whose ended runs the webhooks hear; `*`: of all. Needs `FABRIC_NOTIFY_WEBHOOKS`.",

@@ -19,10 +19,11 @@ from console.site.access.actors import find_actor
 from console.site.errors import pages as errors
 from console.site.sentences import sentence
 from console.words.headlines import Headline
-from console.words.notifications import STATES, NotificationRow
+from console.words.notifications import CHANNELS, STATES, ChannelRow, NotificationRow
 from console.words.reviews import card
 from fabric.composition import outbox
-from fabric.core.texts.notifications import MEMBER_KINDS, Channel, NotificationKind, NotificationState, Target
+from fabric.core.texts.notifications import CHATS, MEMBER_KINDS, Channel, NotificationKind, NotificationState, Target
+from fabric.selectors.chat_routes import list_chat_routes
 from fabric.selectors.drafts.change_requests import change_request_get
 from fabric.selectors.errors import Refused
 from fabric.selectors.notifications import find_mail, members_mailed, notifications_count, notifications_list
@@ -33,6 +34,8 @@ from fabric.services.notifications.member_mail import EMAIL_CHARS_MAX, notificat
 REACHED: Mapping[Channel, tuple[str, str]] = {
     Channel.EMAIL: ("mailbox", "mailboxes"),
     Channel.WEBHOOK: ("webhook", "webhooks"),
+    Channel.SLACK: ("Slack channel", "Slack channels"),
+    Channel.TEAMS: ("Teams channel", "Teams channels"),
 }
 """Singular and plural of a channel's targets; total over ``Channel``."""
 
@@ -57,6 +60,17 @@ class Wrong:
     field: str
     email: str
     wants: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelForm:
+    """The form of a chat's channel. The address is not shown again: it is a secret."""
+
+    channel: str = Channel.SLACK
+    fabric: str = ""
+    said: str = ""
+    """Reason of its refusal; empty: it is fresh."""
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +108,7 @@ def headline(targets: tuple[Target, ...], counts: Mapping[NotificationState, int
 @require_safe
 def notifications(request: HttpRequest) -> HttpResponse:
     """Show the newest notifications, all or those of one state."""
-    return _page(request)
+    return show_notifications(request)
 
 
 @require_POST
@@ -118,7 +132,7 @@ def resend(request: HttpRequest, notification_id: str) -> HttpResponse:
         return (
             show_review(request, actor, card(actor, item, refusal=said), status)
             if item
-            else _page(request, said, status)
+            else show_notifications(request, said, status)
         )
     messages.success(request, "It is sent again as soon as a worker looks, within seconds.")
     if change:
@@ -138,7 +152,7 @@ def mine(request: HttpRequest) -> HttpResponse:
     except Refused as refusal:
         if refusal.code != "invalid":
             raise
-        return _page(
+        return show_notifications(
             request,
             wrong=Wrong(sentence(refusal.message), refusal.field, email, wants),
             status=errors.STATUS["invalid"],
@@ -148,7 +162,15 @@ def mine(request: HttpRequest) -> HttpResponse:
     return redirect("notifications")
 
 
-def _page(request: HttpRequest, problem: str = "", status: int = 200, *, wrong: Wrong | None = None) -> HttpResponse:
+def show_notifications(
+    request: HttpRequest,
+    problem: str = "",
+    status: int = 200,
+    *,
+    wrong: Wrong | None = None,
+    channel: ChannelForm | None = None,
+) -> HttpResponse:
+    """Show the page. ``wrong``, ``channel``: a refused form with its texts."""
     actor = find_actor(request.user)
     asked = request.GET.get("state", "")
     state = NotificationState(asked) if asked in set(NotificationState) else None
@@ -175,6 +197,9 @@ def _page(request: HttpRequest, problem: str = "", status: int = 200, *, wrong: 
         else [],
         "mails": outbox.mails(),
         "wrong": wrong,
+        "channel_form": channel or ChannelForm(),
+        "channels": [ChannelRow(one) for one in list_chat_routes(actor)],
+        "chats": [(one.value, CHANNELS[one]) for one in sorted(CHATS)],
         "problem": problem,
         "now_ms": time.time_ns() // 1_000_000,
     }

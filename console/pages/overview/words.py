@@ -214,6 +214,8 @@ def waiting_words(yours: WaitingForPerson) -> list[str]:
     parts = []
     if count := yours.reviews.n:
         parts.append("one review waits for you" if count == 1 else f"{yours.reviews} reviews wait for you")
+    if count := yours.follow_ups.n:
+        parts.append("one follow-up waits for you" if count == 1 else f"{yours.follow_ups} follow-ups wait for you")
     if changes := len(yours.changes):
         waits = "one change waits" if changes == 1 else f"{changes:,} changes wait"
         parts.append(f"{waits} for your approval")

@@ -1,1 +1,1 @@
-"""Notifications leave by e-mail and by webhook."""
+"""Notifications leave by e-mail, by webhook, and to chats."""

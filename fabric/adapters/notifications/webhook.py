@@ -1,6 +1,4 @@
-"""Sends notifications by webhook: signed by the Standard Webhooks specification, bounded in time and size, no
-redirect followed.
-"""
+"""Sends notifications by webhook, signed by the Standard Webhooks specification."""
 
 from __future__ import annotations
 
@@ -14,24 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-import httpx2
+from fabric.adapters.notifications.posting import DEADLINE_S, post_once
+from fabric.core.texts.notifications import PAYLOAD_VERSION, Delivery, Message, Target, rfc3339
 
-from fabric.core.texts.notifications import (
-    PAYLOAD_VERSION,
-    Delivery,
-    Message,
-    NotificationHappening,
-    Target,
-    rfc3339,
-    verdict,
-)
-from fabric.http.transport import EXCHANGE, Exchange, ExchangeRefused, VettedTransport, retry_after_s, transport_failure
-from fabric.secrets.known_secrets import KNOWN
-
-DEADLINE_S = 10.0
-"""Seconds for the whole exchange, from the name's look-up to the answer's last byte."""
-BYTES_MAX = 64_000
-"""Largest part of an answer that is read; none of it is kept."""
 SECRET_PREFIX = "whsec_"  # noqa: S105 - How a secret begins.
 
 
@@ -78,40 +61,11 @@ class Webhooks:
 
     def send(self, target: Target, message: Message) -> Delivery:
         """Make one attempt."""
-        return asyncio.run(self._send(target, message))
-
-    async def _send(self, target: Target, message: Message) -> Delivery:
-        seen, body, timestamp = Exchange(), build_body(message), int(self.now())
-        token = EXCHANGE.set(seen)
+        body, timestamp = build_body(message), int(self.now())
         headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "fabric-flow",
             "webhook-id": message.key,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(self.key, message.key, timestamp, body),
             "Idempotency-Key": message.key,
         }
-        transport = VettedTransport(None, max_bytes=BYTES_MAX)
-        client = httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
-        error = ""
-        try:
-            async with asyncio.timeout(self.deadline_s), client:
-                await client.post(target.address, headers=headers, content=body)
-        except TimeoutError:
-            error = f"{target.public_address} did not answer within {self.deadline_s:g} seconds"
-        except (ExchangeRefused, httpx2.HTTPError, httpx2.InvalidURL, OSError) as failure:
-            error = transport_failure(failure, seen, target.public_address)[1]
-        finally:
-            EXCHANGE.reset(token)
-        return self._judge_answer(seen, KNOWN.mask_text(error), target.public_address)
-
-    def _judge_answer(self, seen: Exchange, error: str, where: str) -> Delivery:
-        """Return the delivery by the answer's status; the rest of the answer is not needed."""
-        if seen.status is None:
-            return Delivery(NotificationHappening.FAILED, error)
-        happened = verdict(seen.status)
-        if happened is NotificationHappening.DELIVERED:
-            return Delivery(happened)
-        moved = ": it is moved, and redirects are not followed" if 300 <= seen.status < 400 else ""
-        asked = retry_after_s(seen.headers, self.now())
-        return Delivery(happened, f"{where} answered HTTP {seen.status}{moved}", asked)
+        return asyncio.run(post_once(target, body, headers, now=self.now, deadline_s=self.deadline_s))

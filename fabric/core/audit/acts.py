@@ -142,6 +142,12 @@ ACTS: Mapping[Act, ActSentence] = {
     Act.REVIEW_ASSIGNED_TO_ROLE: _run("assigned a review to a role", after=("to",)),
     Act.REVIEW_SNOOZED: _run("snoozed a review for themselves", after=("until",)),
     Act.REVIEW_SNOOZE_ENDED: _run("ended their snooze of a review"),
+    Act.CHAT_ROUTE_ADDED: ActSentence(
+        sentence="routed reviews to a chat", about=SubjectKind.NOTIFICATION, after=("channel", "host")
+    ),
+    Act.CHAT_ROUTE_REMOVED: ActSentence(
+        sentence="removed a channel of a chat", about=SubjectKind.NOTIFICATION, before=("channel", "host")
+    ),
     Act.FAILURES_ACKNOWLEDGED: ActSentence(sentence="acknowledged failures", about=SubjectKind.FABRIC, after=("cause",)),
     Act.RUN_STARTED: _run("started a run", after=("tier", "revision")),
     Act.RUN_FORKED: _run("forked a run", after=("fork", "seq")),

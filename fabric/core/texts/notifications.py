@@ -102,7 +102,7 @@ MEMBER_KINDS = (
 ``COMMENTED``, by test.
 """
 MAILED = CALLING | {"alert_raised"}
-"""Event kinds that go to the operator's mailboxes; webhooks receive all."""
+"""Event kinds that go to the operator's mailboxes and chats; webhooks receive all."""
 OVER = frozenset(
     {
         NotificationKind.REVIEW,
@@ -122,6 +122,14 @@ class Channel(StrEnum):
 
     EMAIL = "email"
     WEBHOOK = "webhook"
+    SLACK = "slack"
+    """A channel of Slack, or of a chat that takes its messages."""
+    TEAMS = "teams"
+    """A channel of Microsoft Teams."""
+
+
+CHATS = frozenset({Channel.SLACK, Channel.TEAMS})
+"""Channels of chats: many people may read them, so their messages quote no sentence of a run."""
 
 
 @value(kw_only=True)
@@ -138,6 +146,8 @@ class Target:
     """Workspace whose runs it hears about; "": all."""
     wants: frozenset[str] = frozenset(EVENTS)
     """Kinds of events."""
+    vetted: bool = False
+    """True: a member named the address, so that it has to be public."""
     ends: frozenset[str] = frozenset()
     """Names of the fabrics whose ended runs it hears about; ``EVERY_FABRIC``: of all."""
 

@@ -4,9 +4,6 @@ endpoints.
 
 from __future__ import annotations
 
-import getpass
-import os
-import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -17,6 +14,7 @@ from fabric.core.texts.notifications import rfc3339
 from fabric.core.values.units import JSON
 from fabric.core.values.words import instant
 from fabric.management.base import OK, OTHER_END, FabricCommand
+from fabric.management.secret_input import read_secret
 from fabric.program.name import program
 from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
@@ -89,7 +87,7 @@ class Command(FabricCommand):
 
     @sensitive_variables("key")
     def _set(self, options: dict[str, Any]) -> tuple[JSON, list[str], int]:
-        key = self._read(options["from_env"])
+        key = read_secret(options["from_env"], "key", CHARS_MAX)
         stored = key_set(actor=owner_actor(), provider=options["provider"], host=options["host"], key=key)
         said = f"the key that ends in {stored.last_four} goes to {stored.host} from now on, and nowhere else"
         return _key(stored), [said], OK
@@ -98,16 +96,6 @@ class Command(FabricCommand):
         deleted = key_delete(actor=owner_actor(), provider=options["provider"], host=options["host"])
         said = f"the key that ended in {deleted.last_four} is deleted: {deleted.host} is called without it"
         return {"provider": deleted.provider, "host": deleted.host, "last_four": deleted.last_four}, [said], OK
-
-    def _read(self, variable: str) -> str:
-        """Read a key from a place that other users of the machine cannot read; a terminal does not echo it."""
-        if variable:
-            if variable not in os.environ:
-                raise Refused(f"--from-env: {variable[:80]} is not set", code="invalid", field="key")
-            return os.environ[variable]
-        if sys.stdin.isatty():
-            return getpass.getpass("key: ")
-        return sys.stdin.read(4 * CHARS_MAX)
 
 
 def _pick_model(found: ModelList, wanted: str) -> DeclaredModel:

@@ -12,11 +12,13 @@ from fabric.core.people.actor import Actor
 from fabric.core.values.words import clock, cut, instant, words
 from fabric.management.base import OK, FabricCommand
 from fabric.management.commands.decide import undo
+from fabric.management.machine_zone import read_instant
 from fabric.management.nouns import add_verbs
 from fabric.management.output.reviews import card, content_json, in_line, review_lines
 from fabric.selectors.database_time import TookTooLong, store_now
 from fabric.selectors.reviews.answers import describe_undo, is_over
 from fabric.selectors.reviews.assignments import AssignmentView, find_assignment
+from fabric.selectors.reviews.comments import CommentView, list_comments
 from fabric.selectors.reviews.lookup import get_review
 from fabric.selectors.reviews.queue import QueueFilter, QueueRow, Tab, queue_page, queue_rows
 from fabric.selectors.visible_text import visible_line
@@ -25,22 +27,25 @@ from fabric.services.actors import owner_actor
 from fabric.services.errors import Refused
 from fabric.services.reviews.assignments import (
     Claimed,
+    review_assign_to_role,
     review_claim,
     review_claim_next,
     review_reassign,
     review_release,
 )
+from fabric.services.reviews.comments import comment_add
 from fabric.services.reviews.follow_ups import close_follow_up, fork_follow_up
+from fabric.services.reviews.snoozes import review_snooze, snooze_end
 
 NARROWS = ("fabric", "tier", "item", "stage", "failure", "role", "holder", "text")
 
 
 class Command(FabricCommand):
-    """Lists, claims and reassigns reviews, and closes follow-ups."""
+    """Lists, claims, assigns and snoozes reviews, comments on them, and closes follow-ups."""
 
     help = (
         "List the review queue, and show a whole review. Claim one so that no other person answers it meanwhile, release it, or "
-        "assign it. Decide it, and undo a decision. Close a follow-up. REVIEW is an id, or a part that begins or ends one."
+        "assign it. Comment on it, or snooze it. Decide it, and undo a decision. Close a follow-up. REVIEW is an id, or a part that begins or ends one."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -57,17 +62,26 @@ class Command(FabricCommand):
         show = what.add_parser("show", help="a whole review, the consequence of each answer, and its digest")
         claim = what.add_parser("claim", help="claim one for five minutes")
         release = what.add_parser("release", help="let it go")
-        hand = what.add_parser("reassign", help="assign it to another person, who has half an hour to open it")
+        hand = what.add_parser("assign", help="assign it to a person, who has half an hour to open it, or to a role")
+        comments = what.add_parser("comments", help="the comments on it, the oldest first")
+        comment = what.add_parser("comment", help="comment on it; @name notifies a member")
+        snooze = what.add_parser("snooze", help="hide it from your own list until a time before it is due")
         close = what.add_parser("close", help="close a follow-up: its run has ended and does not change")
         back = what.add_parser("undo", help="take the last decision back, while its run has not used it")
-        for one in (show, claim, release, hand, close, back):
+        for one in (show, claim, release, hand, comments, comment, snooze, close, back):
             one.add_argument("id", metavar="REVIEW", help="its id, or a part that begins or ends it")
-        hand.add_argument("to", metavar="USER", help="a member who may decide it")
+        receiver = hand.add_mutually_exclusive_group(required=True)
+        receiver.add_argument("--to", metavar="USER", help="a member who may decide it")
+        receiver.add_argument("--role", metavar="ROLE", help="a role of a member who may decide it")
+        comment.add_argument("text", metavar="TEXT", help="plain text; it stays")
+        ends = snooze.add_mutually_exclusive_group(required=True)
+        ends.add_argument("--until", metavar="TIME", help="2026-11-30T18:00 or 2026-11-30 (UTC)")
+        ends.add_argument("--end", action="store_true", help="show it again now")
         close.add_argument("--note", required=True, metavar="TEXT", help="description of the work done")
         close.add_argument(
             "--fork", type=int, metavar="SEQ", help="also start a run that continues from that event of its run"
         )
-        for one in (listing, show, following, claim, release, hand, close, back):
+        for one in (listing, show, following, claim, release, hand, comments, comment, snooze, close, back):
             one.add_argument("--json", action="store_true", help="end with one line of JSON")
         listing.add_argument("-q", "--quiet", action="store_true", help="nothing but whole ids")
         add_verbs(
@@ -127,10 +141,53 @@ class Command(FabricCommand):
     def _claim(self, actor: Actor, options: dict[str, Any]) -> int:
         return self._write_assignment(actor, review_claim(actor=actor, review_id=options["id"]), options)
 
-    def _reassign(self, actor: Actor, options: dict[str, Any]) -> int:
-        return self._write_assignment(
-            actor, review_reassign(actor=actor, review_id=options["id"], to=options["to"]), options
-        )
+    def _assign(self, actor: Actor, options: dict[str, Any]) -> int:
+        asked: dict[str, Any] = {"actor": actor, "review_id": options["id"]}
+        if options["to"] is not None:
+            return self._write_assignment(actor, review_reassign(**asked, to=options["to"]), options)
+        review_assign_to_role(**asked, role=options["role"])
+        item = get_review(actor, options["id"])
+        if options["json"]:
+            self.put(review_json(queue_rows(actor, [item])[0], store_now()) | {"fresh": True})
+        else:
+            self.stdout.write(f"Review {item.id} is assigned to the role {options['role'].strip()}.")
+        return OK
+
+    def _comments(self, actor: Actor, options: dict[str, Any]) -> int:
+        item = get_review(actor, options["id"])
+        found = list_comments(item)
+        if options["json"]:
+            self.put({"item": item.id, "comments": [_comment_json(one) for one in found]})
+            return OK
+        for one in found:
+            self.stdout.write(f"{instant(one.at)}  {one.author}: {visible_line(one.text)}")
+        if not found:
+            self.stdout.write("There are no comments.")
+        return OK
+
+    def _comment(self, actor: Actor, options: dict[str, Any]) -> int:
+        added = comment_add(actor=actor, review_id=options["id"], text=options["text"])
+        if options["json"]:
+            self.put({"item": options["id"], **_comment_json(added)})
+            return OK
+        notified = f" It mentions {', '.join(added.mentions)}." if added.mentions else ""
+        self.stdout.write(f"Your comment is on review {options['id']}.{notified}")
+        return OK
+
+    def _snooze(self, actor: Actor, options: dict[str, Any]) -> int:
+        asked: dict[str, Any] = {"actor": actor, "review_id": options["id"]}
+        if options["end"]:
+            ended, until = snooze_end(**asked), None
+            said = f"Review {options['id']} shows again." if ended else f"Review {options['id']} was not snoozed."
+        else:
+            until = read_instant(options["until"], "until")
+            review_snooze(**asked, until=until)
+            said = f"Review {options['id']} is hidden from your list until {instant(until)}."
+        if options["json"]:
+            self.put({"item": options["id"], "until": until})
+        else:
+            self.stdout.write(said)
+        return OK
 
     def _release(self, actor: Actor, options: dict[str, Any]) -> int:
         item = get_review(actor, options["id"])
@@ -187,6 +244,10 @@ _HELP = {
 }
 
 
+def _comment_json(one: CommentView) -> dict[str, Any]:
+    return {"id": one.id, "author": one.author, "at": one.at, "text": one.text, "mentions": list(one.mentions)}
+
+
 def _read_filter(options: dict[str, Any]) -> QueueFilter:
     return QueueFilter(**{name: options[name] for name in NARROWS})
 
@@ -225,6 +286,8 @@ def _describe_review(row: QueueRow) -> str:
     held = (
         f" [{row.holder} until {clock(row.assignment.lease_until)} UTC]"
         if row.assignment is not None and row.holder
+        else f" [for {row.assignment.role}]"
+        if row.assignment is not None and row.assignment.role
         else ""
     )
     second = f"[{', '.join(one.agreed)} agreed, a second person must]" if one.second_wanted else ""
@@ -250,6 +313,7 @@ def review_json(row: QueueRow, now: int) -> dict[str, Any]:
 
 
 def _assignment_fields(assignment: AssignmentView | None) -> dict[str, Any] | None:
-    if assignment is None or not assignment.live:
+    if assignment is None or not (assignment.live or assignment.role):
         return None
-    return {name: getattr(assignment, name) for name in ("holder", "lease", "claimed_at", "lease_until", "taken_from")}
+    names = ("holder", "role", "lease", "claimed_at", "lease_until", "taken_from")
+    return {name: getattr(assignment, name) for name in names}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from fabric.management.base import OK, FabricCommand
+from fabric.management.machine_zone import read_instant
 from fabric.selectors.list_file import FORMS
 from fabric.selectors.reviews.decisions.history import DecisionLines, HistoryFilter
-from fabric.selectors.runs.query.values import Bounds, instants
 from fabric.services.actors import owner_actor
-from fabric.services.errors import Refused
 from fabric.services.reviews.decisions import decisions_export
 
 
@@ -50,12 +48,4 @@ def _when(options: dict[str, Any], name: str) -> int | None:
     invalid.
     """
     text = str(options[name]).strip()
-    if not text:
-        return None
-    found: Bounds | None = instants(text, time.time_ns() // 1_000)
-    if found is None or found.low is None:
-        message = (
-            f"--{name} {text[:40]!r} is no time; write 2026-11-01, 2026-11-01T10:00, -7d, today or yesterday (UTC)"
-        )
-        raise Refused(message, code="invalid", field=name)
-    return found.low
+    return read_instant(text, name) if text else None

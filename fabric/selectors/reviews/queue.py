@@ -235,8 +235,22 @@ def _count_each(several: Sequence[QuerySet[Review]], most: int) -> Sequence[int]
 
 def reviews_waiting(actor: Actor) -> ReviewCount:
     """Return the number of reviews and follow-ups that wait for the actor (``reviews_waiting_count``)."""
-    n = reviews_waiting_count(actor, COUNT_MAX + 1)
+    return _cap(reviews_waiting_count(actor, COUNT_MAX + 1))
+
+
+def waiting_by_kind(actor: Actor) -> tuple[ReviewCount, ReviewCount]:
+    """Return the number of reviews, and that of follow-ups, that wait for the actor. One statement."""
+    reviews, follow_ups = _count_waiting(actor, COUNT_MAX + 1)
+    return _cap(reviews), _cap(follow_ups)
+
+
+def _cap(n: int) -> ReviewCount:
     return ReviewCount(min(n, COUNT_MAX), n > COUNT_MAX)
+
+
+def _count_waiting(actor: Actor, most: int) -> Sequence[int]:
+    rows = Review.objects.filter(match_visible(actor, Review))
+    return _count_each([rows.filter(match_waiting_reviews(actor)), rows.filter(match_waiting_follow_ups(actor))], most)
 
 
 def reviews_waiting_count(actor: Actor, most: int) -> int:
@@ -244,9 +258,7 @@ def reviews_waiting_count(actor: Actor, most: int) -> int:
 
     Those that another person has claimed, or that the actor has snoozed, are left out.
     """
-    rows = Review.objects.filter(match_visible(actor, Review))
-    found = _count_each([rows.filter(match_waiting_reviews(actor)), rows.filter(match_waiting_follow_ups(actor))], most)
-    return min(sum(found), most)
+    return min(sum(_count_waiting(actor, most)), most)
 
 
 def match_waiting_reviews(actor: Actor) -> Q:

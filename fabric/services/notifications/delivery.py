@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
@@ -37,10 +37,12 @@ from fabric.core.values.units import US
 from fabric.models import Notification, NotificationRead, NotificationTarget, Review
 from fabric.models.notifications import WAITING
 from fabric.program.name import program
+from fabric.secrets.secret_box import SecretBox
 from fabric.selectors.drafts.change_requests import ChangeState, change_state
 from fabric.selectors.reach import match_visible
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
+from fabric.services.notifications.chats import find_chat
 from fabric.services.notifications.creation import LOOKBACK_US
 from fabric.services.notifications.member_mail import member_target
 from fabric.services.rights import right_wanted
@@ -82,6 +84,8 @@ class NotificationChannels:
     now: Callable[[], int]
     """Microseconds since the epoch on the database's clock."""
     stopped: Callable[[], bool] = lambda: False
+    box: SecretBox | None = None
+    """Opens the stored addresses of chats; None: none is opened."""
 
 
 def notifications_due(*, now: int) -> bool:
@@ -100,15 +104,29 @@ def notifications_send(post: NotificationChannels) -> int:
         row = None if post.stopped() else _take(post.now(), away, members=not members_away)
         if row is None:
             return tried
-        target = member_target(row.member, row.told) if row.member else targets.get(row.target)
-        over = _close_delivery(row, target)
+        target, over = _find_target(row, targets, post.box)
+        over = over or _close_delivery(row, target)
         delivery = over or _attempt(post, row, target)
         if over is None and delivery.happened is not NotificationHappening.DELIVERED:
             away.add(row.target)
             # One mail server has all of their mail: a refusal for now applies to every mailbox.
-            members_away |= bool(row.member) and delivery.happened is NotificationHappening.FAILED
+            members_away |= (
+                row.channel == Channel.EMAIL and bool(row.member) and delivery.happened is NotificationHappening.FAILED
+            )
         notification_mark(row, delivery, now=post.now(), tried=over is None)
     return PASS_MAX
+
+
+def _find_target(
+    row: Notification, targets: Mapping[str, Target], box: SecretBox | None
+) -> tuple[Target | None, Delivery | None]:
+    """Return a row's target, or the delivery that ends it without one."""
+    found = targets.get(row.target) or find_chat(row, box)
+    if isinstance(found, Delivery):
+        return None, found
+    if found is None and row.member:
+        found = member_target(row.member, row.told)
+    return found, None
 
 
 def _take(now: int, away: set[str], *, members: bool) -> Notification | None:
@@ -117,7 +135,7 @@ def _take(now: int, away: set[str], *, members: bool) -> Notification | None:
     """
     due = Notification.objects.filter(WAITING, next_at__lte=now, held_until__lte=now).exclude(target__in=away)
     if not members:
-        due = due.filter(member="")
+        due = due.exclude(~Q(member=""), channel=Channel.EMAIL)
     for row in due.order_by("next_at", "at", "seq", "id")[:RIVALS_MAX]:
         mine = Notification.objects.filter(WAITING, id=row.id, attempts=row.attempts, held_until__lte=now)
         if mine.update(held_until=now + round(HOLD_S * US), attempts=F("attempts") + 1):

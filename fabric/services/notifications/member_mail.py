@@ -1,4 +1,4 @@
-"""Mail to members about reviews that ask them by role or name, unless they have turned it off.
+"""Messages to members about reviews that ask them, unless they have turned them off, and to the chats of fabrics.
 
 Events are looked at once each (``NotificationRead``), behind a cursor like that of the operator's targets. A member's
 address is not in the outbox: it is looked up when a message is sent, and so are the wanted kinds.
@@ -36,6 +36,7 @@ from fabric.models import (
 from fabric.models.runs.journal import NOTIFIED
 from fabric.runtime.ports.batch_parts import list_names
 from fabric.services.errors import Refused
+from fabric.services.notifications.chats import RoutedChat, chat_rows, chats_routed, list_chats
 from fabric.services.notifications.creation import DRILLS, EVENTS_MAX, LOOKBACK_US, about_run, describe_event
 from fabric.services.rights import fresh_wanted
 from fabric.worker.process.duties import database_us
@@ -52,21 +53,26 @@ def mails() -> bool:
     return bool(settings.EMAIL_HOST and settings.DEFAULT_FROM_EMAIL)
 
 
+def members_reached() -> bool:
+    """Return True if any message may reach a member, or the chat of a fabric: by mail or by a route."""
+    return mails() or chats_routed()
+
+
 def members_wanted() -> bool:
     """Return True if an event waits to be looked at: a read or two."""
     read_to = NotificationTarget.objects.filter(id=MEMBERS).values_list("read_to", flat=True).first()
     return read_to is None or _unread(read_to).exists()
 
 
-def members_notify(*, now: int) -> int:
+def members_notify(*, now: int, mailed: bool = True) -> int:
     """Create the missing rows, and return their number. Several workers may call it at once.
 
-    ``now``: microseconds since the epoch on the database's clock.
+    ``now``: microseconds since the epoch on the database's clock. ``mailed`` False: rows for chats alone.
     """
     made = 0
     known, _ = NotificationTarget.objects.get_or_create(id=MEMBERS, defaults={"since_at": now, "read_to": now})
     while found := list(_unread(known.read_to)[:EVENTS_MAX]):
-        made += _make_rows(found, now)
+        made += _make_rows(found, now, mailed=mailed)
         if len(found) < EVENTS_MAX:
             break
     NotificationTarget.objects.filter(id=MEMBERS, read_to__lt=now).update(read_to=now)
@@ -96,14 +102,16 @@ def _query_mailed() -> QuerySet[Member]:
     return rows.exclude(user__email="").filter(~Exists(off))
 
 
-def _make_rows(found: Sequence[Event], now: int) -> int:
+def _make_rows(found: Sequence[Event], now: int, *, mailed: bool) -> int:
     runs = {run.id: run for run in Run.objects.filter(id__in={one.run_id for one in found}).select_related("fabric")}
-    people = {space: people_mailed(space) for space in {one.workspace_id for one in found}}
+    spaces = {one.workspace_id for one in found}
+    people = {space: people_mailed(space) if mailed else [] for space in spaces}
+    chats = {space: list_chats(space) for space in spaces}
     rows = [
         row
         for event in found
         if event.run_id in runs
-        for row in _rows(event, runs[event.run_id], people[event.workspace_id], now)
+        for row in _rows(event, runs[event.run_id], people[event.workspace_id], chats[event.workspace_id], now)
     ]
     read = [
         NotificationRead(id=build_key(one.run_id, one.seq, MEMBERS), run_id=one.run_id, seq=one.seq, at=one.at)
@@ -153,10 +161,12 @@ def _read_unwanted(members: Sequence[str]) -> Mapping[str, frozenset[str]]:
     return {member: frozenset(text.split(",")) for member, text in rows.values_list("member", "unwanted")}
 
 
-def _rows(event: Event, run: Run, people: Sequence[MailedMember], now: int) -> list[Notification]:
+def _rows(
+    event: Event, run: Run, people: Sequence[MailedMember], chats: Sequence[RoutedChat], now: int
+) -> list[Notification]:
     told, said = describe_event(event)
     item = Review.objects.filter(id=said.get("review_id", ""), run_id=run.id).first()
-    if item is None or not people:
+    if item is None or not (people or chats):
         return []
     fabric = Fabric.objects.filter(id=run.fabric_id).values_list("name", flat=True).first() or ""
     asked = ReviewAsked(
@@ -176,13 +186,14 @@ def _rows(event: Event, run: Run, people: Sequence[MailedMember], now: int) -> l
         "made_at": now,
         "next_at": now,
     }
-    return [
+    mailed = [
         Notification(
             id=build_key(run.id, event.seq, one.target), target=one.target, member=one.id, shown=one.person.name, **same
         )
         for one in people
         if told not in one.unwanted and is_asked(asked, one.place_at(fabric))
     ]
+    return [*mailed, *chat_rows(event, fabric, asked, chats, same)]
 
 
 # -- preferences -----------------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ from django.db.models import Exists, OuterRef, QuerySet
 from fabric.core.texts.notifications import ENDS, EVERY_FABRIC, Target, build_key, rfc3339
 from fabric.core.values.fingerprint import digest, encode
 from fabric.core.values.flow import RunState
+from fabric.core.values.labels import read_labels
 from fabric.core.values.units import JSON
 from fabric.models import Notification, NotificationTarget, Run, Workspace
 from fabric.models.runs.run import ASKED_FOR
+from fabric.selectors.runs.labels import find_labels
 from fabric.services.notifications.creation import EVENTS_MAX, LOOKBACK_US, about_run, safe
 
 
@@ -65,7 +67,12 @@ def _untold(target: Target, fabric: str, cursor: NotificationTarget) -> QuerySet
     rows = Run.objects.filter(ASKED_FOR, ~Exists(told), ended_at__gte=since, workspace_id__in=real.values("id"))
     if fabric != EVERY_FABRIC:
         rows = rows.filter(fabric__name=fabric)
-    return rows.select_related("fabric", "revision").defer("revision__spec", "revision__source").order_by("ended_at")
+    return (
+        rows.select_related("fabric", "revision")
+        .defer("revision__spec", "revision__source")
+        .annotate(labels_text=find_labels())
+        .order_by("ended_at")
+    )
 
 
 def _row(target: Target, run: Run, now: int) -> Notification:
@@ -97,6 +104,7 @@ def _describe_end(run: Run) -> dict[str, JSON]:
         "recovered": run.recovered,
         "truncated": run.truncated,
         "tokens": run.tokens,
+        "labels": dict(read_labels(run.labels_text)),  # type: ignore[attr-defined]
         "started_by": run.created_by,
         "created_at": rfc3339(run.created_at),
         "ended_at": rfc3339(run.ended_at),

@@ -72,3 +72,26 @@ def test_one_is_sent_again_and_one_that_was_sent_is_not(program, run_id):
     sent(HOOK, sends={Channel.WEBHOOK: lambda *_: Delivery(NotificationHappening.DELIVERED)})
     assert program.post(f"{NOTIFICATIONS}/{failed.id}/resend", {}).status_code == 409
     assert program.post(f"{NOTIFICATIONS}/none/resend", {}).status_code == 404
+
+
+class TestChannels:
+    ADDRESS = "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"
+
+    def test_one_of_a_fabric_is_added_listed_and_removed(self, program, small):
+        path = "/api/v1/notifications/channels"
+        added = program.post(path, {"channel": "slack", "address": self.ADDRESS, "fabric": small})
+        assert added.status_code == 200
+        assert (added.json()["host"], added.json()["fabric"]) == ("https://hooks.slack.com", small)
+        assert "XXXX" not in added.content.decode()
+        assert program.get(path).json() == {"channels": [added.json()]}
+        assert program.post(f"{path}/{added.json()['id']}/remove").json() == added.json()
+        assert program.get(path).json() == {"channels": []}
+
+    def test_a_token_routes_no_persons_reviews(self, program):
+        refused = program.post("/api/v1/notifications/channels", {"channel": "slack", "address": self.ADDRESS})
+        assert refused.status_code == 403
+
+    def test_a_private_address_is_refused_at_its_field(self, program, small):
+        body = {"channel": "teams", "address": "https://10.0.0.1/x", "fabric": small}
+        refused = program.post("/api/v1/notifications/channels", body)
+        assert (refused.status_code, [one["path"] for one in refused.json()["errors"]]) == (422, ["address"])

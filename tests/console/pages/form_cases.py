@@ -189,6 +189,14 @@ FORMS = {
     "notifications-mine": FormCase(
         ("wants", "email"), {"wants": "review", "email": "ana@example.org"}, 302, "", (302, 413, 422)
     ),
+    "notifications-channels": FormCase(
+        ("channel", "address", "fabric"),
+        {"channel": "slack", "address": "https://hooks.slack.com/services/T0/B0/x"},
+        302,
+        "",
+        (302, 409, 413, 422),
+    ),
+    "notifications-channel-remove": FormCase((), {}, 404, "there is no channel", (302, 404)),
     "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "breaker": FormCase(

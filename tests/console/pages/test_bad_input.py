@@ -137,6 +137,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": 
     "notification_id": "fedcba9876543210fedcba9876543210",
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "stop_id": str(uuid4()),
+    "channel_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "job_id": str(uuid4()),
     "view_id": str(uuid4()),
 }

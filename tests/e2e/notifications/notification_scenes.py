@@ -75,6 +75,26 @@ def sent_already(page: Page) -> None:
     page.get_by_role("alert").filter(has_text="was sent already").wait_for()
 
 
+def _add_channel(page: Page, chat: str, address: str, fabric: str) -> None:
+    page.get_by_label("Chat", exact=True).select_option(chat)
+    page.get_by_label("Address of its webhook").fill(address)
+    page.locator("#channel-fabric").fill(fabric)
+    page.get_by_role("button", name="Add the channel").click()
+
+
+def channels_added(page: Page) -> None:
+    """A channel of a fabric, and one of the viewer."""
+    _add_channel(page, "slack", "https://hooks.slack.com/services/T00000000/B00000000/XXXX", "contract-advice")
+    page.get_by_text("Reviews of contract-advice go to Slack from now on.").wait_for()
+    _add_channel(page, "teams", "https://example.org/workflows/1?sig=XXXX", "")
+    page.get_by_text("Reviews for you go to Teams from now on.").wait_for()
+
+
+def channel_refused(page: Page) -> None:
+    _add_channel(page, "slack", "https://127.0.0.1/services/x", "contract-advice")
+    page.get_by_text("is not public").wait_for()
+
+
 NOTHING_YET = (Scene("notifications-nothing-yet", "/notifications"),)
 TOLD = (
     Scene("notifications", "/notifications"),
@@ -82,6 +102,8 @@ TOLD = (
     Scene("notifications-sent", "/notifications?state=sent"),
     Scene("notifications-skipped", "/notifications?state=skipped"),
     Scene("notifications-overview", "/"),
+    Scene("notifications-channel-refused", "/notifications", channel_refused, 422),
+    Scene("notifications-channels-added", "/notifications", channels_added),
     Scene("notifications-sent-already", "/notifications", sent_already, 409),
     Scene("notifications-sent-again", "/notifications?state=failed", sent_again),
 )

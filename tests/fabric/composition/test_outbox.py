@@ -11,7 +11,7 @@ from console.launch.processes.data_directory import ROOT
 from fabric.adapters.notifications.webhook import secret_bytes, signature
 from fabric.composition import outbox
 from fabric.composition import worker as worker_process
-from fabric.core.texts.notifications import Channel
+from fabric.core.texts.notifications import CHATS, Channel
 from fabric.models import Duty
 from fabric.worker.process.duties import DutyThread
 from simulator.installation.database import temporary_database
@@ -57,16 +57,22 @@ def test_a_review_is_told_once_to_each_with_several_workers_at_it(kind):
 def test_targets_are_those_of_the_settings(settings):
     assert outbox.targets() == ()
     settings.FABRIC_NOTIFY_MAIL, settings.FABRIC_NOTIFY_WEBHOOKS = ("a@example.org",), ("https://b.example.org/c",)
+    settings.FABRIC_NOTIFY_SLACK, settings.FABRIC_NOTIFY_TEAMS = (
+        ("https://d.example.org/e",),
+        ("https://f.example.org",),
+    )
     assert [(one.channel, one.address) for one in outbox.targets()] == [
         (Channel.EMAIL, "a@example.org"),
         (Channel.WEBHOOK, "https://b.example.org/c"),
+        (Channel.SLACK, "https://d.example.org/e"),
+        (Channel.TEAMS, "https://f.example.org"),
     ]
 
 
 def test_without_a_sender_or_a_secret_a_channel_is_off(settings):
-    assert outbox.post().sends == {}
+    assert set(outbox.post().sends) == CHATS
     settings.EMAIL_HOST = "mail.example.org"
-    assert outbox.post().sends == {}
+    assert set(outbox.post().sends) == CHATS
     settings.DEFAULT_FROM_EMAIL, settings.FABRIC_WEBHOOK_SECRET = "fabric@example.org", SECRET
     assert set(outbox.post().sends) == set(Channel)
 

@@ -30,7 +30,7 @@ from fabric.services.runs.stops import stop_new_runs
 from simulator.drills.library.services import scenario_save
 from tests.console.api.client import check, fits
 from tests.console.api.middleware.test_errors import HOSTILE
-from tests.console.bad_input import acted_on_many, drilled, foreign, model_of
+from tests.console.bad_input import acted_on_many, channel_of, drilled, foreign, model_of
 from tests.console.nasty import ELSEWHERE, NASTY, VALUES, crossed, escaped
 from tests.fabric.services.notifications.scenes import notification_row
 from tests.fabric.services.world import change_waits, ran
@@ -59,6 +59,7 @@ def ids(actor, doubtful):
         "scenario_name": scenario_save(actor=actor, source=plain("doubtful")).name,
         **drilled(actor, doubtful),
         "job_id": acted_on_many(actor)["job_id"],
+        "channel_id": channel_of(actor.workspace_id),
         "stop_id": stop_new_runs(actor=actor, fabric=doubtful, reason="A case.").id,
         "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).first().id,
     }
@@ -257,6 +258,7 @@ def test_what_is_another_workspaces_is_told_like_what_there_is_not(program, ids,
         "hold_id": uuid4().hex,
         "record_id": uuid4().hex,
         "stop_id": str(uuid4()),
+        "channel_id": uuid4().hex,
         "job_id": str(uuid4()),
     }
     for name in NAMING:

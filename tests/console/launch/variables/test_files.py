@@ -20,7 +20,7 @@ from console.launch.variables.table import (
 from tests.console.launch.variables.test_table import GOOD
 
 GOOD_TEXT = {name: (text, value) for name, text, value in GOOD}
-WORDS = ("KEY", "SECRET", "PASSWORD", "TOKEN", "URL", "WEBHOOKS", "RING")
+WORDS = ("KEY", "SECRET", "PASSWORD", "TOKEN", "URL", "WEBHOOKS", "SLACK", "TEAMS", "RING")
 NO_SECRET = {"FABRIC_KEY_CAPS"}
 """What may be spent with keys."""
 ADDRESSES = {name for name in SETTINGS if name.startswith("FABRIC_") and name.endswith("_URL")}

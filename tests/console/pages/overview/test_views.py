@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,6 +144,13 @@ def test_troubles_of_drills_are_named_where_no_run_is_in_trouble():
 
 WAITING = {
     "one review": (waits(1), (), "One review waits for you", "warn"),
+    "one follow-up": (replace(waits(0), follow_ups=ReviewCount(1)), (), "One follow-up waits for you", "warn"),
+    "both": (
+        replace(waits(2), follow_ups=ReviewCount(3)),
+        (),
+        "2 reviews wait for you and 3 follow-ups wait for you",
+        "warn",
+    ),
     "many reviews": (waits(2_000, more=True), (), "2000+ reviews wait for you", "warn"),
     "a change": (waits(0, 1), (), "One change waits for your approval", "warn"),
     "all": (

@@ -50,6 +50,7 @@ from simulator.drills.library.services import scenario_save
 from simulator.drills.models.tables import Drill, Schedule, StoredScenario
 from simulator.drills.schedules.services import schedule_create
 from simulator.drills.services.drills import drill_ask
+from tests.console.bad_input import channel_of
 from tests.console.site.access import test_actors as test_access
 from tests.fabric.services.memories.test_changes import REMEMBERING
 from tests.fabric.services.world import SMALL, change_waits, ran
@@ -205,6 +206,7 @@ def world(actor, owner, small, doubtful, monkeypatch) -> World:
         "kind": breaker.kind,
         "change_id": change_waits(actor, "small"),
         "hold_id": hold_place(actor=actor, about="person", name="target", reason="A case.").id,
+        "channel_id": channel_of(actor.workspace_id),
         "job_id": job_begin(actor=actor, action=JobAction.CANCEL, choice=RunChoice()).job.id,
         "view_id": view_save(actor=actor, name="mine").id,
         "record_id": AuditLine.objects.filter(workspace_id=actor.workspace_id).values_list("id", flat=True)[0],

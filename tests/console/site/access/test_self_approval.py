@@ -44,7 +44,7 @@ LATER = ("decision-undo", "decision-continue", "api-review-undo", "api-review-co
 
 NO_ANSWER = {
     *("api-change-approve", "api-change-reject"),
-    *(f"api-review-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release")),
+    *(f"api-review-{way}" for way in ("next", "claim", "reassign", "heartbeat", "release", "comments", "snooze")),
     "api-review-close",
     *("api-review-reveal", "api-run-event-reveal", "api-fabric-memory-reveal"),
 }

@@ -22,7 +22,7 @@ from console.site.access.callers import SCOPES
 from console.site.access.rights import CHANGES
 from fabric.core.people.roles import Right
 from fabric.core.people.scopes import Scope
-from fabric.models import AuditLine, Hold, Member
+from fabric.models import AuditLine, ChatRoute, Hold, Member
 from fabric.services.actors import owner_actor
 from fabric.services.models.keys import key_set
 from fabric.services.people.members import login_link_for
@@ -32,6 +32,8 @@ PLACE = {"provider": "openai", "host": "https://api.example.org/v1"}
 SECRET = {**PLACE, "key": "sk-0123456789abcdef"}
 REFERER = "http://127.0.0.1/people/members"
 HOLD = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+ROUTE = "0b1c2d3e4f5a60718293a4b5c6d7e8f9"
+CHANNEL = {"channel": "slack", "address": "https://hooks.slack.com/services/T0/B0/x"}
 MAIL = {"wants": ["review"], "email": "elsewhere@example.org"}
 
 PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
@@ -45,6 +47,8 @@ PAGES: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "model-key": ((), SECRET),
     "model-key-delete": ((), PLACE),
     "notifications-mine": ((), MAIL),
+    "notifications-channels": ((), CHANNEL),
+    "notifications-channel-remove": ((ROUTE,), {}),
     "policy": ((), {"expect": "0", "run_usd": "5"}),
     "audit-holds place": ((), {"act": "place", "about": "person", "name": "vera", "reason": "Case 12."}),
     "audit-holds rule": ((), {"act": "rule", "kind": "*", "days": "90"}),
@@ -59,6 +63,8 @@ API: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any], int]] = {
     "api-model-key": ((), SECRET, 200),
     "api-model-key-delete": ((), PLACE, 200),
     "api-notifications-mine": ((), MAIL, 403),
+    "api-notifications-channels": ((), CHANNEL, 403),
+    "api-notifications-channel-remove": ((ROUTE,), {}, 200),
     "api-policy": ((), {"policy": {"caps": {"run_usd_micros": 5_000_000}}, "expect": 0}, 200),
     "api-audit-holds": ((), {"about": "person", "name": "vera", "reason": "Case 12."}, 200),
     "api-audit-hold-lift": ((HOLD,), {"reason": "It is over."}, 200),
@@ -71,6 +77,8 @@ NONE_WANTED = {"api-invitation-revoke", "api-token-revoke"}
 @pytest.fixture
 def vera(owner: User) -> User:
     key_set(actor=owner_actor(), **SECRET)
+    routed = {"fabric": "ledger", "channel": "slack", "host": "https://hooks.slack.com", "sealed": b"sealed"}
+    ChatRoute.objects.create(id=ROUTE, workspace_id=owner_actor().workspace_id, added_at=1, added_by="owner", **routed)
     placed = {"workspace_id": owner_actor().workspace_id, "placed_by": "owner", "placed_at": 1, "reason": "Case 11."}
     Hold.objects.create(id=HOLD, about="fabric", name="ledger", **placed)
     return member("vera", "viewer")

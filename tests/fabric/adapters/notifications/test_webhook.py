@@ -8,7 +8,8 @@ from hashlib import sha256
 
 import pytest
 
-from fabric.adapters.notifications.webhook import BYTES_MAX, Webhooks, secret_bytes, signature
+from fabric.adapters.notifications.posting import BYTES_MAX
+from fabric.adapters.notifications.webhook import Webhooks, secret_bytes, signature
 from fabric.core.texts.notifications import Channel, Delivery, NotificationHappening, Target
 from tests.fabric.adapters.notifications.messages import DATA, MESSAGE
 from tests.fabric.adapters.notifications.receivers import webhook_receiver

@@ -36,3 +36,19 @@ def test_what_is_not_there_is_one_sentence(actor):
         said.err
         == "there is no notification 'none' in this workspace; `python3 manage.py notification list` lists them\n"
     )
+
+
+def test_a_channel_of_a_chat_is_added_listed_and_removed(actor, small, monkeypatch):
+    assert command("notification", "channel", "list").out == "There are no channels.\n"
+    monkeypatch.setenv("CHAT", "https://hooks.slack.com/services/T0/B0/XXXXXXXXXXXXXXXXXXXXXXXX")
+    added = command("notification", "channel", "add", "slack", "--fabric", small, "--from-env", "CHAT")
+    assert added.out.endswith(f" slack at https://hooks.slack.com: reviews of {small}\n")
+    assert command("notification", "channel", "list").out == added.out
+    told = command("notification", "channel", "list", "--json").last["channels"]
+    done = command("notification", "channel", "remove", told[0]["id"])
+    assert done.out.endswith(f": reviews of {small}, removed\n")
+
+
+def test_a_channel_without_an_address_is_refused(actor, small):
+    done = command("notification", "channel", "add", "slack", "--fabric", small, "--from-env", "NOWHERE")
+    assert (done.code, done.err) == (2, "--from-env: NOWHERE is not set\n")

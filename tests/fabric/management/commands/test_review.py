@@ -78,7 +78,35 @@ def test_what_lapsed_is_taken_over_and_says_so(item, ana):
 
 
 def test_it_is_handed_on(item, ana):
-    assert command("review", "reassign", item.id, "ana").out.startswith(f"Review {item.id} is claimed by ana until ")
+    done = command("review", "assign", item.id, "--to", "ana")
+    assert done.out.startswith(f"Review {item.id} is claimed by ana until ")
+
+
+def test_it_is_assigned_to_a_role(item, ana):
+    done = command("review", "assign", item.id, "--role", "owner")
+    assert done.out == f"Review {item.id} is assigned to the role owner.\n"
+    assert command("review", "list").out.endswith(" [for owner]\n")
+    told = command("review", "show", item.id, "--json").last["assignment"]
+    assert (told["holder"], told["role"]) == ("", "owner")
+
+
+def test_comments_are_added_and_listed(item, ana):
+    assert command("review", "comments", item.id).out == "There are no comments.\n"
+    done = command("review", "comment", item.id, "Look at it, @ana.")
+    assert done.out == f"Your comment is on review {item.id}. It mentions ana.\n"
+    assert command("review", "comments", item.id).out.endswith("  owner: Look at it, @ana.\n")
+    (told,) = command("review", "comments", item.id, "--json").last["comments"]
+    assert (told["author"], told["text"], told["mentions"]) == ("owner", "Look at it, @ana.", ["ana"])
+
+
+def test_it_is_snoozed_and_shows_again(item):
+    Review.objects.update(barred="\ncleo\n", due_at=4_102_444_800_000_000)  # In 2100; another person started the run.
+    said = f"Review {item.id} is hidden from your list until 2099-01-01 00:00"
+    assert command("review", "snooze", item.id, "--until", "2099-01-01").out.startswith(said)
+    assert command("review", "list", "--tab", "yours").out == "There is nothing here.\n"
+    assert command("review", "snooze", item.id, "--end").out == f"Review {item.id} shows again.\n"
+    assert command("review", "snooze", item.id, "--end").out == f"Review {item.id} was not snoozed.\n"
+    assert command("review", "snooze", item.id, "--end", "--json").last == {"item": item.id, "until": None}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +114,13 @@ def test_it_is_handed_on(item, ana):
     [
         (("claim", "nothing"), "there is no review 'nothing'"),
         (("release", "nothing"), "there is no review 'nothing'"),
-        (("reassign", "ITEM", "nobody"), "there is no member 'nobody'"),
+        (("assign", "ITEM", "--to", "nobody"), "there is no member 'nobody'"),
+        (("assign", "ITEM", "--role", "nothing"), "has the role 'nothing'"),
+        (("comment", "ITEM", " "), "the comment is empty"),
+        (("comment", "ITEM", "@nobody"), "@nobody is no member of this workspace"),
+        (("comment", "nothing", "Why?"), "there is no review 'nothing'"),
+        (("snooze", "ITEM", "--until", "soon"), "--until 'soon' is no time"),
+        (("snooze", "ITEM", "--until", "2020-01-01"), "is past: choose a later time"),
         (("close", "ITEM", "--note", "Done."), "is no follow-up"),
         (("list", "--after", "x"), "'x' is no cursor of this list"),
     ],

@@ -19,6 +19,7 @@ from fabric.services.notifications import run_ends as module
 from fabric.services.notifications.delivery import NotificationChannels, notifications_send
 from fabric.services.notifications.run_ends import run_ends_make, run_ends_wanted
 from fabric.services.runs.control import run_cancel
+from fabric.services.runs.labels import run_label
 from fabric.services.runs.start import run_start
 from fabric.worker.process.duties import database_us
 from tests.fabric.adapters.notifications.receivers import webhook_receiver
@@ -49,6 +50,14 @@ def test_ends_are_told_of_the_named_fabrics_alone_and_once(actor, small):
     assert rows() == [(run.id, "run_completed")]
     assert Notification.objects.get().id == build_key(run.id, run.last_seq, HOOK.id)
     assert not run_ends_wanted([SMALL])
+
+
+def test_an_end_has_the_labels_of_its_run(actor, small):
+    made(SMALL)
+    run = ran(actor, small)
+    run_label(actor=actor, run_id=run.id, set={"team": "ops", "case": "12"})
+    made(SMALL)
+    assert json.loads(bytes(Notification.objects.get().content))["labels"] == {"case": "12", "team": "ops"}
 
 
 def test_a_fabric_that_is_named_later_is_told_of_from_then_on(actor, small):
@@ -97,6 +106,7 @@ def test_what_is_told_is_what_may_be_told(actor, small):
         "failure_type": "",
         "recovered": False,
         "truncated": False,
+        "labels": {},
         "started_by": "owner",
         "created_at": rfc3339(row.created_at),
         "ended_at": rfc3339(row.ended_at),
