@@ -13,11 +13,12 @@ from ninja import Body, Path, Query, Router, Status
 from pydantic import Field
 
 from console.api.fabrics.files import EXAMPLE, FabricSourceIn, PlacedOut
-from console.api.shapes.common import Instant, RequestShape, ResponseShape, instant
+from console.api.shapes.common import Instant, Moment, RequestShape, ResponseShape, instant
 from console.pages.drafts.views import installation_for
 from console.site.access.callers import find_actor
 from fabric.composition.models import provider_names
 from fabric.core.people.actor import Actor
+from fabric.core.values.units import US
 from fabric.selectors.drafts.change_requests import (
     REQUESTS_MAX,
     ChangeState,
@@ -34,7 +35,7 @@ from fabric.services.drafts.change_requests import (
     change_withdraw,
 )
 from fabric.services.drafts.changes import NAME_CHARS_MAX
-from fabric.services.drafts.scheduled import publication_schedule, read_time
+from fabric.services.drafts.scheduled import publication_schedule
 from fabric.services.fabrics.checks import check_text
 from fabric.services.fabrics.revisions import MESSAGE_CHARS_MAX
 from fabric.services.fabrics.yaml.tree import BYTES_MAX
@@ -171,10 +172,10 @@ class ChangeRequestIn(RequestShape):
         description="Revision that must still be the published one, 0: none published; null: any.",
         examples=[3],
     )
-    publish_at: datetime | None = Field(
+    publish_at: Moment | None = Field(
         default=None,
-        description="Time at which it is published, with an offset, where no second person has to agree; null: a second person decides.",
-        examples=[None],
+        description="Time at which it is published, where no second person has to agree; null: a second person decides.",
+        examples=["2026-12-01T18:00:00Z"],
     )
 
 
@@ -254,7 +255,7 @@ def open_change(request: HttpRequest, body: Annotated[ChangeRequestIn, Body()]) 
     if body.publish_at is None:
         found = change_request_open(**same)
     else:
-        found = publication_schedule(**same, publish_at=read_time(body.publish_at.isoformat(), UTC))
+        found = publication_schedule(**same, publish_at=int(body.publish_at.timestamp()) * US)
     return Status(201, ChangeRequestOut(**_change_fields(found)))
 
 
