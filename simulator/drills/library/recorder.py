@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fabric.core.values.units import JSON, US
+from simulator.scenarios.spec.recorded import MARKS
 
 Values = dict[str, Any]
 Key = tuple[str, int]
@@ -50,7 +51,7 @@ class Reader:
     def __init__(self, child: str = "") -> None:
         self.found = Recording()
         self._child = {"child": child} if child else {}
-        self._began = 0
+        self._began = self._marks = 0
         self._issued: dict[Key, tuple[int, Mapping[str, Any]]] = {}
         self._ended: dict[Key, Values] = {}
         self._interrupted: list[Key] = []
@@ -65,6 +66,7 @@ class Reader:
         ended = False
         for event in events:
             ended = ended or event.kind == "run_ended"
+            self._marks += event.kind in MARKS
             READ.get(event.kind, _pass)(self, event)
         for command, attempt in self._interrupted:
             later = self._ended.get((command, attempt + 1))
@@ -298,7 +300,8 @@ def _act(act: str) -> Callable[[Reader, RecordedEvent], None]:
         if act == "say":
             text = event.content.get("text", "") if isinstance(event.content, dict) else ""
         at_s = round(max(0, event.at - reader._began) / US, 6)
-        reader._add({"kind": "act", "act": act, "at_s": at_s} | ({"text": text} if text else {}))
+        placed = {"kind": "act", "act": act, "at_s": at_s, "after_events": reader._marks}
+        reader._add(placed | ({"text": text} if text else {}))
 
     return read
 

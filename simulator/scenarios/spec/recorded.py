@@ -105,11 +105,13 @@ class RecordedPerson(_Recorded):
 
 
 class RecordedAct(_Recorded):
-    """Act of a person on the run, so many seconds after its start."""
+    """Act of a person on the run, so many seconds after its start, and not before what had happened by then."""
 
     kind: Literal["act"]
     act: Literal["cancel", "terminate", "pause", "resume", "say"]
     at_s: Seconds
+    after_events: Whole = 0
+    """Number of results and reviews (``MARKS``) that the run had before it."""
     text: str = ""
     """Reason, or what was said."""
 
@@ -120,6 +122,8 @@ class RecordedAct(_Recorded):
         return self
 
 
+MARKS = frozenset({"model_answered", "tool_answered", "attempt_failed", "review_opened", "review_decided"})
+"""Kinds of events that place an act: the instants of a replay differ by the time of writes."""
 Recorded = Annotated[RecordedModel | RecordedTool | RecordedPerson | RecordedAct, Field(discriminator="kind")]
 KINDS: Mapping[str, tuple[str, str]] = {
     "model": ("model call", "model calls"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fabric.core.calls.proposed import find_plan
+from fabric.core.events.envelope import split_rows
 from fabric.core.events.inputs import (
     CallFailed,
     CancelRequested,
@@ -37,6 +38,7 @@ from simulator.cast.agents import Reply
 from simulator.cast.people import REVIEWERS
 from simulator.scenarios.baseline.work import CHANGING, Ask, Serve
 from simulator.scenarios.spec.recorded import (
+    MARKS,
     Recorded,
     RecordedAct,
     RecordedCall,
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 
 STRUCK = "recorded"
 """Name under which replayed parts are counted."""
+LOOK_S, LOOKS_MAX = 0.05, 2_000
+"""Virtual seconds between two looks for the place of an act, and their number; then it comes anyway."""
 Script = Callable[[str, ReviewChange], tuple[PersonAnswer, ...] | None]
 CallKey = tuple[str, str, int]
 """Child, command and attempt."""
@@ -107,7 +111,11 @@ class Playback:
 
         return script
 
-    def _act(self, world: World, run_id: str, act: RecordedAct, number: int) -> None:
+    def _act(self, world: World, run_id: str, act: RecordedAct, number: int, looks: int = 0) -> None:
+        rows = split_rows(world.store.rows(run_id))
+        if looks < LOOKS_MAX and sum(row.kind in MARKS for row in rows) < act.after_events:
+            world.later(LOOK_S, self._act, world, run_id, act, number, looks + 1)
+            return
         self._struck[STRUCK] += 1
         world.outside.insert(run_id, build_act(act, f"recorded:{number}"))
 

@@ -107,6 +107,21 @@ def test_each_kind_of_end_comes_again_by_its_cause(end, tier):
     assert (replayed.verdict, replayed.why) == ("pass", ""), told.played.during
 
 
+def test_an_act_comes_at_its_place_in_the_journal_however_early_its_instant_was():
+    """A real run is faster than the writes of a simulated one: it had a review at once, and was cancelled then."""
+    one = library()["critic-is-unsure"]
+    told = play_told(fabric_for(one), one, one.tiers[0])
+    seen, opened = [], next(n for n, each in enumerate(events(told)) if each.kind == "review_opened")
+    for n, each in enumerate(events(told)):
+        if n <= opened:
+            seen.append(each)
+    cancel = RecordedEvent(len(seen) + 1, "cancel_accepted", seen[0].at + 1, {"actor": "ana", "reason": "No."})
+    recording = Reader().read([*seen, cancel, RecordedEvent(cancel.seq + 1, "run_ended", cancel.at, {})])
+    tree = again(one, told, recording).model_copy(update={"expect": ()})
+    replayed = play(told.spec, tree, one.tiers[0], seed=told.played.seed)
+    assert (replayed.during.state, replayed.during.causes) == ("cancelled", "below_tau")
+
+
 def test_a_recorded_scenario_is_read_back_from_each_form():
     one = library()["rate-limit"] if "rate-limit" in library() else next(iter(library().values()))
     told = play_told(fabric_for(one), one, one.tiers[0])
