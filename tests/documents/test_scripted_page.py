@@ -48,7 +48,7 @@ def test_the_page_is_made_of_the_tables() -> None:
 
 A model with `provider: scripted` is no model: the program answers from the request alone, always alike. It needs no
 key and no network. Its price is the one that you write, and nothing is billed. The options of the model say what its
-agents do, so you can try each protection. The samples and [First look](../../README.md#five-minutes) are made so.
+agents do, so you can try each protection. The sample *First look* is made so.
 
 ## Options
 

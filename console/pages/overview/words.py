@@ -100,7 +100,7 @@ ALWAYS = frozenset({Tile.RUNNING, Tile.WAITING, Tile.QUEUED, Tile.COMPLETED, Til
 
 
 TILE_QUERIES: Mapping[Tile, str] = {
-    Tile.RECOVERED: "recovered:yes",
+    Tile.RECOVERED: "state:completed recovered:yes",
     Tile.ENDED_BADLY: "state:failed,aborted",
     Tile.ENDING: "state:cancelling,unwinding",
 }

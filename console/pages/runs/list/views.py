@@ -74,7 +74,7 @@ TABS = (
     ("Running", "state:running", ""),
     ("Waiting", "state:waiting", "human"),
     ("Failed today", "state:failed,aborted ended:today", "danger"),
-    ("Recovered", "recovered:yes", "warn"),
+    ("Recovered", "state:completed recovered:yes", "warn"),
 )
 """Word, query and tone of each view; the first shows no count."""
 

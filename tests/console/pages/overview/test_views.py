@@ -347,6 +347,18 @@ def test_a_tile_leads_to_what_it_counts(browser, actor, small, tile):
     assert listed == {state.value for state in RunState if TILE_OF[state] is tile}
 
 
+def test_recovered_counts_no_run_that_still_waits_or_failed(browser, actor, small):
+    for state in ("completed", "running", "failed"):
+        run_id = queued(actor, small)
+        ended = None if state == "running" else time.time_ns() // 1_000
+        Run.objects.filter(id=run_id).update(state=state, recovered=True, ended_at=ended, title=f"the {state} one")
+    listed = re.findall(r">the (\w+) one</a>", browser.get(tile_address(Tile.RECOVERED)).content.decode())
+    assert listed == ["completed"]
+    tab = re.search(r"Recovered\s*<span[^>]*>(\d+)", browser.get("/runs").content.decode())
+    assert tab is not None
+    assert tab[1] == "1"
+
+
 def test_what_a_caller_wrote_does_not_act(browser, actor, small, worker):
     queued(actor, small, HOSTILE)
     Run.objects.update(state="quarantined", reason=HOSTILE)

@@ -394,6 +394,7 @@ PLANS = {
     "state:failed": "run_bad",
     "state:failed,cancelled": "run_bad",
     "recovered:yes": "run_recovered",
+    "state:completed recovered:yes": "run_recovered",
     "fired:budget": "run_troubled",
     "fired:budget,loop state:failed,completed": "run_troubled",
     "breaker:provider:openai": "run_troubled",
@@ -427,7 +428,7 @@ def test_an_index_answers_and_nothing_is_sorted(many, actor, text):
 
 
 def test_the_counts_of_the_views_read_their_index_alone(many, actor):
-    for text, index in (("state:running", "run_live"), ("state:failed,aborted ended:today", "run_bad"), ("recovered:yes", "run_recovered")):  # fmt: skip
+    for text, index in (("state:running", "run_live"), ("state:failed,aborted ended:today", "run_bad"), ("state:completed recovered:yes", "run_recovered")):  # fmt: skip
         plan = runs_list._query_runs(actor, query(text, actor), fabric_ids(actor)).order_by().values("id").explain()
         assert index in plan, plan
         assert not pages.SCAN.search(plan)
