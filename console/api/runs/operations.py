@@ -15,6 +15,7 @@ from ninja import Body, Header, Path, Query, Router, Status
 from pydantic import Field, model_validator
 
 from console.api.runs.shapes import ContextIn, PriorityName, RunDetailOut, RunOut, RunsOut, run_columns, run_shape
+from console.api.runs.waiting import WAIT_MAX_S, Wait, may_wait
 from console.api.shapes.common import EXAMPLE_ID, Limit, RequestShape, ResponseShape
 from console.site.access import fabric_roles as drilled
 from console.site.access.callers import find_actor
@@ -22,7 +23,7 @@ from console.site.errors.problems import FieldError, Problem
 from fabric.adapters.documents.attachments import BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, read_all
 from fabric.composition import engine as wiring
 from fabric.core.people.actor import Actor
-from fabric.core.values.flow import RunState
+from fabric.core.values.flow import TERMINAL, RunState
 from fabric.core.values.labels import LABELS_MAX
 from fabric.core.values.taxonomy import Tier
 from fabric.core.values.tracing import read_caller
@@ -223,6 +224,16 @@ Baggage = Annotated[
 ]
 
 
+WaitForEnd = Annotated[
+    int,
+    Query(
+        ge=0,
+        le=WAIT_MAX_S,
+        description="Wait so many seconds for the end of the run. A server that is busy answers at once.",
+    ),
+]
+
+
 class CancellationOut(ResponseShape):
     """Result of a request to a run."""
 
@@ -239,13 +250,15 @@ def start_run(
     traceparent: TraceParent = "",
     tracestate: TraceState = "",
     baggage: Baggage = "",
+    wait: WaitForEnd = 0,
 ) -> Status[RunDetailOut]:
-    """Start a run. Workers execute it; follow it by its events."""
+    """Start a run. Workers execute it; follow it by its events, or wait for its end."""
+    actor = find_actor(request)
     started = run_start(
         store=wiring.store(),
         nudge=wiring.nudge(),
         now=wiring.clock().now,
-        actor=find_actor(request),
+        actor=actor,
         fabric=body.fabric,
         text=body.text,
         documents=_documents(body.documents),
@@ -257,7 +270,14 @@ def start_run(
         caller=read_caller(traceparent, tracestate, baggage),
     )
     response["Location"] = reverse("api-run", args=[started.run_id])
-    return Status(201 if started.created else 200, run_shape(find_actor(request), started.run_id))
+    return Status(201 if started.created else 200, _show_or_wait(request, actor, started.run_id, wait))
+
+
+def _show_or_wait(request: HttpRequest, actor: Actor, run_id: str, wait: int) -> RunDetailOut:
+    shown = run_shape(actor, run_id)
+    if wait and shown.state not in TERMINAL:
+        may_wait(request, Wait(actor.workspace_id, run_id, shown.last_seq, wait, to_end=True))
+    return shown
 
 
 QueryLine = Annotated[
@@ -370,10 +390,12 @@ def query_times_out() -> Iterator[None]:
 
 @router.get("/runs/{uuid:run_id}", response=RunDetailOut, url_name="api-run", operation_id="getRun")
 def get_run(
-    request: HttpRequest, run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)]
+    request: HttpRequest,
+    run_id: Annotated[UUID, Path(description=RUN_ID, example=EXAMPLE_ID)],
+    wait: WaitForEnd = 0,
 ) -> RunDetailOut:
     """Get a run. Its state and input, and its outcome once it has ended."""
-    return run_shape(find_actor(request), str(run_id))
+    return _show_or_wait(request, find_actor(request), str(run_id), wait)
 
 
 @router.post(

@@ -1,9 +1,10 @@
-"""Lets callers wait for events without a thread for each.
+"""Lets callers wait for a run's events or its end without a thread for each.
 
-1. The operation answers at once. If it has no events and the caller accepts waiting, it says so.
+1. The operation answers at once. If there is nothing yet and the caller accepts waiting, it says so.
 2. This layer around Django then retains the answer, and waits on the event loop until the live hub has news of the
    run.
-3. It calls the operation again. That also checks rights again: a token that was revoked meanwhile is refused.
+3. It calls the operation again; after a start, the one that shows the run. That also checks rights again: a token that
+   was revoked meanwhile is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ WAIT_MAX_S = 20
 WAITERS_MAX = 1_000
 """Largest number of waiting callers in one process; further ones are answered at once."""
 
-_path = re.compile(r"/api/v1/runs/[0-9a-f-]{36}/events\Z")
+_path = re.compile(r"/api/v1/runs/[0-9a-f-]{36}(/events)?\Z")
+START = "/api/v1/runs"
+"""Address at which a run is started."""
 _SCOPE_KEY = "fabric.wait"
 
 Message = Mapping[str, Any]
@@ -29,12 +32,13 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A caller's wait: for events of this run after ``after``, at most so many seconds."""
+    """A caller's wait: for events of this run after ``after`` or for its end, at most so many seconds."""
 
     workspace_id: str
     run_id: str
     after: int
     seconds: int
+    to_end: bool = False
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class _Wish:
 
 
 def may_wait(request: HttpRequest, wait: Wait) -> None:
-    """Retain an answer without events. Without ASGI no answer is retained."""
+    """Retain an answer. Without ASGI no answer is retained."""
     wish: _Wish | None = getattr(request, "scope", {}).get(_SCOPE_KEY)
     if wish is not None:
         wish.wait = wait
@@ -80,7 +84,7 @@ class Caller:
 
 
 class LongPoll:
-    """An ASGI application around another one: retains answers without events."""
+    """An ASGI application around another one: retains answers of callers that accept waiting."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -88,9 +92,28 @@ class LongPoll:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
-        if scope["type"] != "http" or scope["method"] != "GET" or not _path.match(scope["path"]):
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == START:
+            await self._start(scope, receive, send)
+        elif scope["type"] == "http" and scope["method"] == "GET" and _path.match(scope["path"]):
+            await self._watch(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
+
+    async def _start(self, scope: Any, receive: Any, send: Any) -> None:
+        """Start a run, and go on as its page. Status and address are those of the start."""
+        wish = _Wish()
+        started: list[Message] = []
+        await self._app({**scope, _SCOPE_KEY: wish}, receive, collect_messages(started))
+        if wish.wait is None:
+            for message in started:
+                await send(message)
             return
+        path = f"{START}/{wish.wait.run_id}"
+        shown = {"method": "GET", "path": path, "raw_path": path.encode()}
+        query = f"wait={wish.wait.seconds}".encode()
+        await self._watch({**scope, **shown, "query_string": query}, receive, _answer_as(started[0], send))
+
+    async def _watch(self, scope: Any, receive: Any, send: Any) -> None:
         caller = Caller(receive)
         watching = asyncio.create_task(caller.watch())
         try:
@@ -133,14 +156,26 @@ class LongPoll:
 
 
 async def _wait_for_news(wait: Wait) -> None:
-    """Return when the run has events after the cursor, or has ended."""
+    """Return when the run has events after the cursor, if these are waited for, or has ended."""
     from console.live.hub import live_hub
     from console.live.reader import RunKey
 
     with live_hub().follow(RunKey(wait.workspace_id, wait.run_id), wait.after, ()) as place:
-        while place.cursor <= wait.after:
+        while wait.to_end or place.cursor <= wait.after:
             if await place.next() is None:
                 return
+
+
+def _answer_as(started: Message, send: Any) -> Any:
+    """Return a ``send`` that answers with the status and the address of a start."""
+    address = [(name, value) for name, value in started["headers"] if name.lower() == b"location"]
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            message = {**message, "status": started["status"], "headers": [*message["headers"], *address]}
+        await send(message)
+
+    return answer
 
 
 def collect_messages(answer: list[Message]) -> Any:

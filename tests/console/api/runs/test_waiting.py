@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from console.api.runs import waiting
+from console.api.runs import operations, waiting
 from console.api.runs.waiting import LongPoll
 from fabric.composition import engine as wiring
 from fabric.models import Run
@@ -25,23 +25,25 @@ LONG = 20
 class Answer:
     """One request through the whole application, as a server would make it."""
 
-    def __init__(self, path, token, query=""):
+    def __init__(self, path, token, query="", body=None):
         self.status = 0
         self.headers = {}
         self.body = b""
         self._incoming = asyncio.Queue()
-        self._incoming.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        sent = b"" if body is None else json.dumps(body).encode()
+        self._incoming.put_nowait({"type": "http.request", "body": sent, "more_body": False})
+        kind = [] if body is None else [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(sent))]
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "GET",
+            "method": "GET" if body is None else "POST",
             "scheme": "http",
             "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(b"host", b"127.0.0.1:8420"), (b"authorization", f"Bearer {token}".encode())],
+            "headers": [(b"host", b"127.0.0.1:8420"), (b"authorization", f"Bearer {token}".encode()), *kind],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 8420),
         }
@@ -113,6 +115,56 @@ def test_it_answers_when_the_run_goes_on(started, token, actor):
 
 async def _now():
     return asyncio.get_running_loop().time()
+
+
+ASKED = {"fabric": "small", "text": "Why?"}
+
+
+def answer_while_it_runs(answer, actor):
+    """The answer to a caller that waits, while the newest run is carried out."""
+    from fabric.management.run_follower import Following
+
+    async def scene():
+        coming = asyncio.create_task(answer.come())
+        await waiters(1)
+        run_id = (await Run.objects.alatest("created_at")).id
+        await asyncio.get_running_loop().run_in_executor(None, lambda: Following(actor, run_id).to_rest())
+        return await coming
+
+    return on_a_loop(scene, 60)
+
+
+def test_a_start_that_waits_answers_with_the_end_of_the_run(small, actor, token):
+    answer = answer_while_it_runs(Answer("/api/v1/runs", token, f"wait={LONG}", ASKED), actor)
+    run = Run.objects.get()
+    assert (answer.status, answer.headers["location"]) == (201, f"/api/v1/runs/{run.id}")
+    assert (answer.json()["id"], answer.json()["state"]) == (run.id, "completed")
+    assert answer.json()["outcome"]
+
+
+def test_a_run_is_waited_for_and_read_but_twice(started, actor, token, monkeypatch):
+    shown, show = [], operations.run_shape
+    monkeypatch.setattr(operations, "run_shape", lambda *given: shown.append(given) or show(*given))
+    answer = answer_while_it_runs(Answer(f"/api/v1/runs/{started}", token, f"wait={LONG}"), actor)
+    assert (answer.status, answer.json()["state"]) == (200, "completed")
+    assert len(shown) == 2
+
+
+def test_a_start_that_waits_too_short_shows_the_run_as_it_is(small, token):
+    async def scene():
+        return await Answer("/api/v1/runs", token, "wait=1", ASKED).come()
+
+    answer = on_a_loop(scene, 15)
+    assert (answer.status, answer.json()["state"]) == (201, "queued")
+
+
+def test_a_start_that_is_refused_waits_for_nothing(small, token):
+    async def scene():
+        return await Answer("/api/v1/runs", token, f"wait={LONG}", {**ASKED, "fabric": "none"}).come()
+
+    answer = on_a_loop(scene, 10)
+    assert answer.status == 404
+    assert not Run.objects.exists()
 
 
 def test_it_gives_up_when_the_time_is_up(started, token):
