@@ -276,7 +276,7 @@ def start_run(
 def _show_or_wait(request: HttpRequest, actor: Actor, run_id: str, wait: int) -> RunDetailOut:
     shown = run_shape(actor, run_id)
     if wait and shown.state not in TERMINAL:
-        may_wait(request, Wait(actor.workspace_id, run_id, shown.last_seq, wait, to_end=True))
+        may_wait(request, Wait(actor.workspace_id, run_id, shown.last_seq, wait))
     return shown
 
 

@@ -32,13 +32,12 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A caller's wait: for events of this run after ``after`` or for its end, at most so many seconds."""
+    """A caller's wait: for events of this run after ``after``, at most so many seconds."""
 
     workspace_id: str
     run_id: str
     after: int
     seconds: int
-    to_end: bool = False
 
 
 @dataclass(slots=True)
@@ -156,12 +155,12 @@ class LongPoll:
 
 
 async def _wait_for_news(wait: Wait) -> None:
-    """Return when the run has events after the cursor, if these are waited for, or has ended."""
+    """Return when the run has events after the cursor, or has ended."""
     from console.live.hub import live_hub
     from console.live.reader import RunKey
 
     with live_hub().follow(RunKey(wait.workspace_id, wait.run_id), wait.after, ()) as place:
-        while wait.to_end or place.cursor <= wait.after:
+        while place.cursor <= wait.after:
             if await place.next() is None:
                 return
 

