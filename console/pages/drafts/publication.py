@@ -101,7 +101,8 @@ def publish(request: HttpRequest, name: str) -> HttpResponse:
         if refusal.code not in ("conflict", "invalid", "too_large"):
             raise
         said = tuple(sentence(one) for one in refusal.problems)
-        return _page(request, actor, draft_get(actor, name), said, errors.STATUS[refusal.code], given["message"])
+        kept = (given["message"], given["publish_at"])
+        return _page(request, actor, draft_get(actor, name), said, errors.STATUS[refusal.code], *kept)
     messages.success(request, f"r{done.number} of {name} is published: new runs use it.")
     return redirect("fabric", name=name)
 
@@ -113,6 +114,7 @@ def _page(
     said: tuple[str, ...] = (),
     status: int = 200,
     message: str = "",
+    publish_at: str = "",
 ) -> HttpResponse:
     seen = editing(draft, installation_for(actor, draft.name))
     found = remarks(seen.checked)
@@ -131,7 +133,7 @@ def _page(
         "moved": moved_words(actor, draft) if draft.moved else "",
         "why_not": _why_not(seen, change is not None and change.outlook.same, asked),
         "message": message,
-        "publish_at": request.POST.get("publish_at", "")[:40],
+        "publish_at": publish_at,
         "zone": str(find_zone(request)),
         **(_drills(actor, spec) if spec and not seen.checked.errors else {}),
     }

@@ -460,6 +460,7 @@ def test_a_time_that_is_none_keeps_the_form(browser, actor, drafted, at, said):
     page = browser.post(PAGE, {"step": step, "act": "schedule", "publish_at": at, "message": "Kept."})
     assert said in text(page, 422)
     assert "Kept." in text(page, 422)
+    assert f'name="publish_at" value="{at}"' in page.content.decode()
     assert not ChangeRequest.objects.exists()
 
 
