@@ -1,6 +1,4 @@
-"""Operations on notifications sent outside the console: list them, send failed ones again, set one's own mail, and
-route reviews to chats.
-"""
+"""Operations on notifications: list them, send failed ones again, set one's own mail, and route reviews to chats."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 
 from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
-from fabric.models import ChangeRequest, Notification, Review, Run, StartStop
+from fabric.models import ChangeRequest, ChatRoute, Notification, Review, Run, StartStop
 from fabric.selectors.errors import Refused
 from fabric.services.actors import actor_inside_drills
 from fabric.services.rights import right_wanted
@@ -49,6 +49,12 @@ def _find_fabric_by(model: type[Model], name: str, key: str, path: str) -> Finde
     return find
 
 
+def _channel(actor: Actor, names: Names) -> QuerySet[Any, str]:
+    """Find the fabric of a channel; a member's own has none."""
+    rows = ChatRoute.objects.filter(id=names["channel_id"], workspace_id=actor.workspace_id).exclude(fabric="")
+    return rows.values_list("fabric", flat=True)
+
+
 def _notification(actor: Actor, names: Names) -> QuerySet[Any, str]:
     rows = Notification.objects.filter(id=names["notification_id"], workspace_id=actor.workspace_id)
     change = Subquery(ChangeRequest.objects.filter(id=OuterRef("change")).values("name")[:1])
@@ -63,6 +69,7 @@ FABRIC_OF: Mapping[str, Finder] = {
     "batch": _find_fabric_by(Drill, "batch", "batch", "fabric__name"),
     "schedule_id": _find_fabric_by(Schedule, "schedule_id", "id", "fabric__name"),
     "stop_id": _find_fabric_by(StartStop, "stop_id", "id", "fabric__name"),
+    "channel_id": _channel,
     "notification_id": _notification,
 }
 """Finder of the fabric of an object, by the object's name in an address."""

@@ -34,9 +34,10 @@ async def post_once(
     gate: Gate | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Delivery:
-    """Make one attempt, and judge it by the answer's status. ``gate``: vets the address; None: it is the operator's own.
+    """Make one attempt, and judge it by the answer's status.
 
-    ``now``: seconds since the epoch, for the receiver's Retry-After.
+    ``gate``: vets the address; None: it is the operator's own. ``now``: seconds since the epoch, for the receiver's
+    Retry-After.
     """
     seen, error = Exchange(), ""
     token = EXCHANGE.set(seen)

@@ -32,5 +32,7 @@ def waiting_for(actor: Actor) -> WaitingForPerson:
 
 
 def waiting_count(actor: Actor, most: int) -> int:
-    """Return the number of reviews, follow-ups and changes that wait for this person, at most ``most``. Two statements."""
+    """Return the number of reviews, follow-ups and changes that wait for this person, at most ``most``. Two
+    statements.
+    """
     return min(most, reviews_waiting_count(actor, most) + changes_to_approve_count(actor, most))

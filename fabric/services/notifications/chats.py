@@ -1,4 +1,4 @@
-"""Notifies channels of chats: those of a fabric of its reviews, and those of a member of the reviews that ask them.
+"""Notifies channels of chats of the reviews of a fabric, or of those that ask a member.
 
 ``chat_rows`` makes the rows in the pass that finds the members to be mailed. A channel's address is a secret: it is
 opened when a message is sent.
@@ -108,8 +108,9 @@ def chat_rows(
 
 @sensitive_variables("address")
 def find_chat(row: Notification, box: SecretBox | None) -> Target | Delivery | None:
-    """Return the present target of a routed notification, or the reason why it is not sent; None: no route made it.
-    ``box``: opens the address; None: this process opens none.
+    """Return the present target of a routed notification, or the reason why it is not sent.
+
+    None: no route made it. ``box``: opens the address; None: this process opens none.
     """
     route = ChatRoute.objects.filter(id=row.target).first() if box is not None and row.channel in CHATS else None
     if route is None or box is None:

@@ -54,7 +54,7 @@ def mails() -> bool:
 
 
 def members_reached() -> bool:
-    """Return True if any message may reach a member, or the chat of a fabric: by mail or by a route."""
+    """Return True if a message may reach a member, or the chat of a fabric."""
     return mails() or chats_routed()
 
 

@@ -1,4 +1,4 @@
-"""Routes reviews to channels of chats: those of a fabric, for its editors, and those that ask a member, for themselves.
+"""Routes the reviews of a fabric, or those that ask a member, to channels of chats.
 
 The address of a channel is a secret: each program that has it may write there. It is stored sealed, and is on no page.
 """

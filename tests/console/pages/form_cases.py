@@ -196,7 +196,7 @@ FORMS = {
         "",
         (302, 409, 413, 422),
     ),
-    "notifications-channel-remove": FormCase((), {}, 404, "there is no channel", (302, 404)),
+    "notifications-channel-remove": FormCase((), {}, 404, "is no channel", (302, 404)),
     "decision-undo": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "decision-continue": FormCase(("answer", "page"), {}, 302, "", after="decide"),
     "breaker": FormCase(

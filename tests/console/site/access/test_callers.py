@@ -35,6 +35,7 @@ SAMPLE = {
     "drill_id": "01a20ad2-a0da-75e8-86f0-896fd8797a56",
     "schedule_id": "01a20c1a-59b1-77f1-bef2-cf6045060838",
     "stop_id": "01a20c1a-59b1-77f1-bef2-cf6045060839",
+    "channel_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "job_id": "01a20ad2-a0d9-7bc0-8f56-0c2d5b1e9a12",
     "hold_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
     "record_id": "0a1b2c3d4e5f60718293a4b5c6d7e8f9",

@@ -85,7 +85,7 @@ def vera(owner: User) -> User:
 
 
 def at_page(name: str, there: tuple[str, ...]) -> str:
-    ids = [Member.objects.get(name=one).id for one in there]
+    ids = [one if one == ROUTE else Member.objects.get(name=one).id for one in there]
     return reverse(name.partition(" ")[0], args=ids)
 
 

@@ -76,8 +76,9 @@ class TestRoutesOfFabrics:
 
     def test_a_new_channel_hears_of_nothing_before_it(self, actor, nudge, small):
         notify()
-        telling(actor, nudge, small, at=database_us() - 60_000_000)
         chat_route_add(actor=actor, channel="teams", address=ADDRESS, fabric=small)
+        telling(actor, nudge, small)
+        ChatRoute.objects.update(added_at=database_us() + 3_600_000_000)  # As if it came after the review.
         assert notify() == 0
 
     def test_a_removed_channel_gets_nothing_and_its_address_is_erased(self, actor, nudge, small, hook, settings):
