@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from html import unescape
 
 import pytest
 
-from console.pages.dashboards import views
 from console.pages.dashboards.views import OUTCOME_WORDS, REVIEW_WORDS, SPANS
 from console.pages.runs.list.chart import PARTS
 from fabric.models import Run
@@ -21,7 +21,7 @@ from tests.fabric.selectors.dashboards.dashboard_runs import DAY, NOW, make_fabr
 @pytest.fixture
 def known(actor, monkeypatch) -> list[Run]:
     """Four runs of two fabrics; the page's clock is theirs."""
-    monkeypatch.setattr(views.time, "time_ns", lambda: NOW * 1_000)
+    monkeypatch.setattr(time, "time_ns", lambda: NOW * 1_000)
     (one,), (other,) = make_fabric(actor, "ledger"), make_fabric(actor, "triage")
     runs = [
         make_run(one, took_s=10, cost_usd_micros=120_000, agent={"planner": 70_000}, model={"fast": 90_000}, fired=("budget",), labels={"team": "ops"}),
