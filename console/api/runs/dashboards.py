@@ -88,7 +88,7 @@ class DashboardOut(ResponseShape):
 
     query: str = Field(description="Query that finds all of them.", examples=["started:>=2026-11-19"])
     by: str = Field(description="What groups the runs.", examples=["fabric"])
-    bucket: Width = Field(description="Width of a stretch of time.")
+    bucket: Width = Field(description="Width of each stretch of time.", examples=["day"])
     whole: FiguresOut = Field(description="Figures of all runs.")
     groups: list[GroupOut] = Field(description=f"The {GROUPS_MAX} dearest groups, and all others as one.")
     times: list[StretchOut] = Field(description="Stretches of time, the oldest first.")

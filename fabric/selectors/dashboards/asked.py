@@ -1,7 +1,7 @@
-"""Reads the request for a dashboard: its range, the width of its stretches of time, and what groups its runs.
+"""Reads the request for a dashboard: its range, its stretches of time, and the grouping of its runs.
 
-Days, weeks and hours are those of the reader's time zone: a day that changes the clocks has 23 or 25 hours. Instants are
-microseconds since the epoch, UTC.
+Days, weeks and hours are those of the reader's time zone: a day that changes the clocks has 23 or 25 hours. Instants
+are microseconds since the epoch, UTC.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Width(StrEnum):
 
 
 class Grouping(StrEnum):
-    """What groups the runs."""
+    """A property by which runs are grouped."""
 
     FABRIC = "fabric"
     REVISION = "revision"
@@ -126,7 +126,10 @@ def _read_grouping(by: str) -> tuple[Grouping, str]:
 
 
 def list_stretches(days: int, width: Width, *, now: int, zone: tzinfo) -> tuple[Stretch, ...]:
-    """Return the stretches of the last ``days`` days with today, the oldest first. One day by the hour is the last 24."""
+    """Return the stretches of the last ``days`` days with today, the oldest first.
+
+    One day by the hour is the last 24 hours.
+    """
     if width is Width.HOUR:
         return tuple(_list_hours(days, now, zone))
     today = _find_local(now, zone).date()

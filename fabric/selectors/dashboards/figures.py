@@ -67,7 +67,7 @@ class Figures:
     cost_usd_micros: int = 0
     """Spending so far, with that of runs that failed or have not ended."""
     unconfirmed_usd_micros: int | None = 0
-    """Part of it that no bill confirms, charged at the worst case; None: not known for a part of a run."""
+    """Part of it that no bill confirms, charged at the worst case. None: not known for a part of a run."""
     timed: int = 0
     """Number of runs with a latency: those that ended and were not cancelled."""
     p50_us: int | None = None

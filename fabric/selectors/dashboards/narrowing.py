@@ -22,7 +22,10 @@ def narrow_line(query: Query, *terms: str) -> str:
 
 
 def _narrow(query: Query, line: str, term: str) -> str | None:
-    """Return the line with one more term; None: no run can match both. A field that stands once keeps what both name."""
+    """Return the line with one more term; None: no run can match both.
+
+    A field that stands once keeps what both name.
+    """
     field, _, value = term.partition(":")
     row = FIELDS.get(field)
     if row is None or row.kind not in ONCE or row.many:

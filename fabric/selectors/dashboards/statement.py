@@ -126,7 +126,7 @@ def _build_parts(by: Grouping, vendor: str) -> str:
 
 
 def _choose_stretch(begins: Sequence[int], first: int = 0) -> str:
-    """Return the number of the stretch of a run as a tree of comparisons: six of them find one of sixty."""
+    """Return the number of the stretch of a run as a tree of comparisons. Six find one of sixty."""
     if len(begins) == 1:
         return str(first)
     middle = len(begins) // 2

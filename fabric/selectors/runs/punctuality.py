@@ -20,7 +20,7 @@ PUNCTUALITY: Mapping[str, Q] = {
     "overdue": Q(decided_at__isnull=True, due_at__lt=StoreNow()),
     "waiting": Q(decided_at__isnull=True, due_at__gte=StoreNow()),
 }
-"""Condition of each outcome: answered by a person before or after the due time, closed for want of an answer, open."""
+"""Condition of each outcome."""
 
 
 def find_timed_reviews() -> QuerySet[Review, Any]:

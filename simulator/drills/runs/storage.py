@@ -19,6 +19,7 @@ from fabric.core.values.units import JSON
 from fabric.models import Attachment, Event, Family, Inbox, Review, Revision, Run
 from fabric.runtime.ports.batch_parts import ReviewChange, names_text
 from fabric.runtime.ports.journal import Document
+from fabric.selectors.runs.replay import PROJECTED
 from fabric.services.actors import drills_workspace_ensure
 from fabric.services.fabrics.revisions import revision_ensure
 from fabric.stores.rows import PRIORITIES
@@ -179,21 +180,7 @@ def _run(kept: KeptRuns, revision: Revision, row: RunRow, place: str) -> Run:
         caused_by=names_text(new.caused_by),
         trace_context=new.trace_context,
         state=columns.state.value,
-        stage=columns.stage,
-        epoch=columns.epoch,
-        cost_usd_micros=columns.cost_usd_micros,
-        tokens=columns.tokens,
-        reason=columns.reason,
-        recovered=columns.recovered,
-        truncated=columns.truncated,
-        cause=columns.cause,
-        failure=columns.failure,
-        fired=columns.fired,
-        breakers=columns.breakers,
-        unconfirmed_usd_micros=columns.unconfirmed_usd_micros,
-        spent_on=columns.spent_on,
-        started_at=columns.started_at,
-        ended_at=columns.ended_at,
+        **{name: getattr(columns, name) for name in PROJECTED},
         deadline_at=columns.deadline_at,
         last_seq=row.last_seq,
         head_hash=row.head,

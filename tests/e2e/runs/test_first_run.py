@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import contextmanager
 
 import pytest
 
@@ -33,17 +34,30 @@ def start(visitor, fabric, text="What do the notes say about costs?"):
     page.goto(f"{page.url}?events=full")
 
 
-def test_start_and_watch_a_run_to_its_end(visit):
+@contextmanager
+def stopped_worker(installation):
+    """The worker stands still meanwhile, so that a page is there before its run goes on."""
+    worker = installation.worker()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
+def test_start_and_watch_a_run_to_its_end(visit, installation):
     visitor = visit(NOWHERE)
     page = visitor.page
     page.goto("/runs/start")
+    page.get_by_role("radio", name=re.compile("Research desk")).check()
     page.get_by_role("link", name="Use example for Research desk").click()
     assert page.get_by_label("Your request").input_value().startswith("What do these documents say")
     page.get_by_label("Documents to read").set_input_files([NOTES])
-    page.get_by_role("button", name="Start the run").click()
-    page.wait_for_url(RUN)
-    page.goto(f"{page.url}?events=full")
-    page.locator("#live[data-live=live]").wait_for()
+    with stopped_worker(installation):
+        page.get_by_role("button", name="Start the run").click()
+        page.wait_for_url(RUN)
+        page.goto(f"{page.url}?events=full")
+        page.locator("#live[data-live=live]").wait_for()
     page.locator("#live[data-live=ended]").wait_for()
     assert page.locator("#panel-head .badge").first.inner_text() == "Completed"
     assert visitor.rows == list(range(1, len(visitor.rows) + 1))
@@ -64,15 +78,11 @@ def test_child_runs_appear_on_an_open_page_and_are_followed_to_their_end(visit, 
     installation.publish(FAMILY)
     visitor = visit()
     page = visitor.page
-    worker = installation.worker()
-    os.kill(worker, signal.SIGSTOP)  # So that the page is there before them.
-    try:
+    with stopped_worker(installation):
         start(visitor, "Many readers")
         page.locator("#live[data-live=live]").wait_for()
         children = page.locator("#panel-children tbody tr")
         assert children.count() == 0
-    finally:
-        os.kill(worker, signal.SIGCONT)
     children.nth(2).wait_for()
     page.locator("#live[data-live=ended]").wait_for()
     page.locator("#panel-children:not([hx-get])").wait_for(state="attached")

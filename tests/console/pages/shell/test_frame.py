@@ -52,6 +52,7 @@ def test_it_counts_what_lives_and_what_waits(browser, actor, small, doubtful):
     assert navigation(browser.get("/runs").content.decode()) == [
         ("Overview", False, ""),
         ("Runs", True, "2"),
+        ("Dashboards", False, ""),
         ("Reviews", False, "1"),
         ("Drills", False, ""),
         ("Fabrics", False, ""),
@@ -66,7 +67,7 @@ def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, small):
         answer = browser.get("/search")
     page = answer.content.decode()
     assert answer.status_code == 200
-    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", "", ""]
+    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", "", "", ""]
     assert 'class="workers"' not in page
     assert "No worker is alive" not in page
 
