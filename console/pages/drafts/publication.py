@@ -101,8 +101,8 @@ def publish(request: HttpRequest, name: str) -> HttpResponse:
         if refusal.code not in ("conflict", "invalid", "too_large"):
             raise
         said = tuple(sentence(one) for one in refusal.problems)
-        kept = (given["message"], given["publish_at"])
-        return _page(request, actor, draft_get(actor, name), said, errors.STATUS[refusal.code], *kept)
+        typed = (given["message"], given["publish_at"])
+        return _page(request, actor, draft_get(actor, name), said, errors.STATUS[refusal.code], *typed)
     messages.success(request, f"r{done.number} of {name} is published: new runs use it.")
     return redirect("fabric", name=name)
 

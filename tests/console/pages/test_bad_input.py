@@ -38,7 +38,7 @@ PARAMETERS = (
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
     *("enters", "port", "origin", "mode", "again", "decided", "template", "about", "code", "error"),
-    *("range", "bucket", "name", "since", "action", "as", "cause", "changed", "find", "only", "with", "last"),
+    *("range", "bucket", "name", "since", "action", "as", "cause", "changed", "find", "only", "with"),
     *sorted({field.name for grammar in (AUDIT, HISTORY, QUEUE) for field in (grammar.choice, *grammar.fields)}),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
