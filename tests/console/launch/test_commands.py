@@ -66,6 +66,7 @@ def test_the_version_is_the_products(capsys, word):
         ("drill small", "drill run small"),
         ("drill list", "drill list"),
         ("drill_stop pull --reason x", "drill stop pull --reason x"),
+        ("review reassign abc ana --json", "review assign abc --to ana --json"),
         ("breakers", "breaker list"),
         ("breakers --json", "breaker list --json"),
         ("breakers --open agent:one --reason x", "breaker open agent:one --reason x"),
