@@ -91,9 +91,9 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_an_old_verb_is_read_as_the_new_one():
-    new, said = translate("review reassign abc ana --json".split())
+    new, said = old_names.translate(["review", "reassign", "abc", "ana", "--json"])
     assert new == ("review", "assign", "abc", "--to", "ana", "--json")
-    assert said.startswith("`review reassign` is now `python3 manage.py review assign`")
+    assert said.startswith(f"`review reassign` is now `{program()} review assign`")
 
 
 def test_an_unknown_command_is_bad_input_and_gets_near_names():
