@@ -90,6 +90,12 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*MANAGE, *words], capture_output=True, text=True, check=False)
 
 
+def test_an_old_verb_is_read_as_the_new_one():
+    new, said = old_names.translate(["review", "reassign", "abc", "ana", "--json"])
+    assert new == ("review", "assign", "abc", "--to", "ana", "--json")
+    assert said.startswith(f"`review reassign` is now `{program()} review assign`")
+
+
 def test_an_unknown_command_is_bad_input_and_gets_near_names():
     done = run("hlep")
     assert (done.returncode, done.stdout) == (2, "")
