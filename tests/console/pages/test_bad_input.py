@@ -38,7 +38,7 @@ PARAMETERS = (
     *("stage", "agent", "kind", "seq", "event", "path", "a", "b", "part", "whole", "fold", "failed", "level", "around"),
     *("down", "events", "field", "form", "last", "new", "seen", "tab", "key", "operator", "panels", "type", "value"),
     *("enters", "port", "origin", "mode", "again", "decided", "template", "about", "code", "error"),
-    *("range", "bucket", "name", "since", "action", "as", "cause", "changed", "find", "only", "with"),
+    *("range", "bucket", "as_of", "name", "since", "action", "as", "cause", "changed", "find", "only", "with"),
     *sorted({field.name for grammar in (AUDIT, HISTORY, QUEUE) for field in (grammar.choice, *grammar.fields)}),
 )
 """Names that are put into every address. What a page looks for and is not here makes a test fail that names it."""
@@ -142,7 +142,7 @@ KINDS_OF_ID = {"run_id": str(uuid4()), "review_id": "0123456789abcdef", "name": 
     "view_id": str(uuid4()),
 }
 """Each kind of id in an address, and one that there is not."""
-WITHIN = {"memory", "seq", "number", "card", "tool", "form", "document", "picture"}
+WITHIN = {"agent", "memory", "seq", "number", "card", "tool", "form", "document", "picture"}
 """What names something within a thing that is named already, or nothing that belongs to a workspace."""
 
 

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 from django.test import Client
 
-from console.live.admission import admissions
+from console.live.admission import Credentials, admissions
 from console.live.reader import RunKey
 from console.pages.runs.live_source import DatabaseSource
 from fabric.core.people.actor import Actor
@@ -114,7 +114,7 @@ def test_a_socket_is_let_in_with_the_right_of_its_person(told):
     run_id = told.of["run_id"]
     for role in Role:
         cookie = next(value.value for name, value in told.browsers[role].cookies.items() if "session" in name)
-        (found,) = admissions([(cookie, run_id)]).values()
+        (found,) = admissions([(Credentials(cookie), run_id)]).values()
         assert found.key is not None
         assert found.key.reads is (role in RIGHTS[Right.CONTENTS])
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from console.live.admission import NOT_ALLOWED, admissions
+from console.live.admission import NOT_ALLOWED, Credentials, admissions
 from console.site.access.fabric_roles import CHANGES
 from fabric.core.people.roles import Right
 from fabric.core.people.scopes import Scope
@@ -118,7 +118,7 @@ def test_the_api_gives_it(token, one, path):
 def test_it_can_be_exported_and_a_socket_follows_it(browser, token, one):
     assert asked(token, "post", f"{one.run_id}/export").status_code == 200
     cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
-    (admission,) = admissions([(cookie, one.run_id)]).values()
+    (admission,) = admissions([(Credentials(cookie), one.run_id)]).values()
     assert admission.key.workspace_id == drills_workspace(one.workspace_id)
 
 
@@ -211,7 +211,7 @@ def test_a_member_of_another_workspace_finds_nothing(browser, token, one, monkey
     for path in API:
         assert asked(token, "get", f"{one.run_id}{path}").status_code == 404
     cookie = browser.cookies[settings.SESSION_COOKIE_NAME].value
-    assert [found.code for found in admissions([(cookie, one.run_id)]).values()] == [NOT_ALLOWED]
+    assert [found.code for found in admissions([(Credentials(cookie), one.run_id)]).values()] == [NOT_ALLOWED]
 
 
 def test_a_page_costs_no_statement_more_without_drills_and_one_look_with_them(browser, one):
