@@ -63,6 +63,7 @@ class Webhooks:
         """Make one attempt."""
         body, timestamp = build_body(message), int(self.now())
         headers = {
+            **message.trace_headers,
             "webhook-id": message.key,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(self.key, message.key, timestamp, body),

@@ -9,6 +9,7 @@ Idempotency-Key).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -178,6 +179,8 @@ class Message:
     """Further facts; ``services.notifications`` lists them."""
     link: str
     """Address of the page where it is shown, or answered."""
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers that carry the run's trace to a webhook (``Trace.write_headers``)."""
 
 
 class NotificationState(StrEnum):

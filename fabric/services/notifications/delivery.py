@@ -40,6 +40,7 @@ from fabric.program.name import program
 from fabric.secrets.secret_box import SecretBox
 from fabric.selectors.drafts.change_requests import ChangeState, change_state
 from fabric.selectors.reach import match_visible
+from fabric.selectors.runs.trace import read_trace
 from fabric.services.acts import audit_record
 from fabric.services.errors import Refused
 from fabric.services.notifications.chats import find_chat
@@ -190,8 +191,21 @@ def _attempt(post: NotificationChannels, row: Notification, target: Target | Non
     if send is None:
         return Delivery(NotificationHappening.FAILED, f"sending by {target.channel} is not configured on this worker")
     data = json.loads(bytes(row.content))
-    link = post.base + read_path(data)
-    return send(target, Message(key=row.id, at=row.at, told=NotificationKind(row.told), data=data, link=link))
+    message = Message(
+        key=row.id,
+        at=row.at,
+        told=NotificationKind(row.told),
+        data=data,
+        link=post.base + read_path(data),
+        trace_headers=_find_headers(row) if target.channel is Channel.WEBHOOK else {},
+    )
+    return send(target, message)
+
+
+def _find_headers(row: Notification) -> dict[str, str]:
+    """Return the headers that carry the run's trace to a receiver; none for a notification without a run."""
+    trace = read_trace(row.run_id) if row.run_id else None
+    return trace.write_headers(trace.root) if trace is not None else {}
 
 
 def notification_mark(row: Notification, delivery: Delivery, *, now: int, tried: bool = True) -> None:

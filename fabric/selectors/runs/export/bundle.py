@@ -26,7 +26,7 @@ from fabric.core.people.actor import Actor
 from fabric.core.people.roles import Right
 from fabric.core.texts.text import clean_text
 from fabric.core.values.fingerprint import canonical, encode
-from fabric.core.values.tracing import Trace, find_trace
+from fabric.core.values.tracing import Trace
 from fabric.core.values.units import JSON
 from fabric.models import AuditLine, Checkpoint, Event, Revision, Run
 from fabric.models import Event as EventRow
@@ -39,19 +39,13 @@ from fabric.selectors.reach import match_visible
 from fabric.selectors.runs.display import choose_label, write_sentence
 from fabric.selectors.runs.export import bundle_verify
 from fabric.selectors.runs.lookup import RunView, run_get
+from fabric.selectors.runs.trace import TRACE_COLUMNS, build_trace
 from fabric.selectors.stored_events import ROW, StoredEvent, read_events, split_stored
 
 DECISIONS = tuple(fact.kind for fact in get_args(Fact) if fact.kind.startswith(bundle_verify.DECISION))
 """Kinds of events that stand in ``decisions.ndjson`` too."""
 MOVED_LATER_US = 600 * 1_000_000
 """So much later than its end a call of a run may still move a breaker, at most. Clocks of workers lie apart."""
-_TRACE = {
-    "trace_id": "trace_id",
-    "parent_run_id": "parent_run_id",
-    "parent_command": "parent_command",
-    "trace_context": "context",
-}
-"""Columns of a run's row that ``find_trace`` takes, with its names for them."""
 _RUN = (
     *("id", "workspace_id", "trace_id", "seed", "tier", "title", "state", "created_at", "created_by", "ended_at"),
     *("last_seq", "head_hash", "revision_id", "fabric__name", "revision__number", "revision__digest"),
@@ -147,7 +141,7 @@ class EventLines:
 
     def __init__(self, actor: Actor, run_id: str, form: str) -> None:
         row = Run.objects.filter(match_visible(actor, Run), id=clean_text(run_id)[0])
-        found = row.values(*_TRACE, "last_seq", "fabric__name").first()
+        found = row.values(*TRACE_COLUMNS, "last_seq", "fabric__name").first()
         if found is None:
             raise Refused(
                 f"there is no run {run_id[:80]!r} in this workspace; look at the list of runs",
@@ -158,7 +152,7 @@ class EventLines:
             raise Refused(
                 f"events are not given as {form[:40]!r}; there are: {', '.join(FORMS)}", code="invalid", field="form"
             )
-        self._trace = find_trace(run_id=run_id, **{name: found[column] for column, name in _TRACE.items()})
+        self._trace = build_trace(run_id, found)
         self.last = int(found["last_seq"])
         self._list_lines, self._reads = FORMS[form], may_read(actor, found["fabric__name"])
         self._after = 0

@@ -15,6 +15,7 @@ from fabric.core.texts.notifications import (
     Target,
 )
 from fabric.models import AuditLine, Notification
+from fabric.selectors.runs.trace import read_trace
 from fabric.services.errors import Refused
 from fabric.services.notifications import delivery as module
 from fabric.services.notifications.creation import notifications_make, notifications_wanted
@@ -67,6 +68,8 @@ def test_it_is_sent_once_with_the_link_to_the_item(run_id, hook, target):
     (got,) = hook.got
     assert f"{BASE}/reviews/esc-1" in got.body.decode()
     assert got.headers["webhook-id"] == one().id
+    trace = read_trace(run_id)
+    assert got.headers["traceparent"] == f"00-{trace.trace_id}-{trace.root}-01"
     assert (one().state, one().attempts, one().error) == ("sent", 1, "")
     assert one().sent_at >= one().made_at
     assert not notifications_due(now=database_us())
