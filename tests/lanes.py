@@ -21,6 +21,7 @@ OWN = frozenset(
         "drills/test_drills",
         "overview/test_overview",
         "reviews/test_axe",
+        "reviews/test_notify",
         "reviews/test_reviews",
         "reviews/test_two_people",
         "test_axe",

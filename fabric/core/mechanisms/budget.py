@@ -138,15 +138,20 @@ def observe(state: State, event: Event) -> State:
         model = fact.target if fact.call == "model" else ""
         held = Reservation(fact.reserved_usd_micros, fact.reserved_tokens, stage, fact.agent, model)
         return replace(state, reserved={**state.reserved, fact.command_id: held})
-    if fact.kind == "run_ended":  # Reservations that are still open then are never settled: the ledger ends as it is.
-        for held in state.reserved.values():
-            state = _settle_reservation(state, held, held.usd_micros, held.tokens, held.usd_micros)
-        return replace(state, reserved={}) if state.reserved else state
+    if fact.kind == "run_ended":
+        return close_ledger(state)
     held_or_none = state.reserved.get(fact.command_id)
     if held_or_none is None:
         return state
     reserved = {key: value for key, value in state.reserved.items() if key != fact.command_id}
     return _settle_reservation(replace(state, reserved=reserved), held_or_none, *_actual(fact))
+
+
+def close_ledger(state: State) -> State:
+    """Return the ledger of a run that ends: reservations that are still open are charged at their worst case."""
+    for held in state.reserved.values():
+        state = _settle_reservation(state, held, held.usd_micros, held.tokens, held.usd_micros)
+    return replace(state, reserved={}) if state.reserved else state
 
 
 def _actual(fact: Any) -> tuple[int, int, int]:

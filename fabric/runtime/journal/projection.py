@@ -38,11 +38,16 @@ def columns(run: Run) -> RunColumns:
         fired=names_text(trouble.fired) if trouble.fired else "",
         breakers=names_text(trouble.breakers) if trouble.breakers else "",
         unconfirmed_usd_micros=ledger.unconfirmed_usd_micros,
-        spent_on=encode({"agent": ledger.by_agent, "model": ledger.by_model}).decode() if ledger.by_agent else "",
+        spent_on=spent_text(ledger),
         started_at=run.started_at or None,
         ended_at=run.ended_at or None,
         deadline_at=run.deadline_at,
     )
+
+
+def spent_text(ledger: budget.State) -> str:
+    """Return the cost by agent and model for the column ``spent_on``; "" before the first call."""
+    return encode({"agent": ledger.by_agent, "model": ledger.by_model}).decode() if ledger.by_agent else ""
 
 
 def _waits_for(run: Run) -> str:

@@ -156,6 +156,7 @@ class RunMark:
     charged_usd_micros: int = 0
     """Amount added to the run's cost in its row: the worst case of calls that will never be settled."""
     charged_tokens: int = 0
+    spent_on: str | None = None
 
 
 @value(kw_only=True)

@@ -16,6 +16,7 @@ from fabric.core.state.run import Run
 from fabric.core.values.flow import Stage
 from fabric.core.values.frozen import value
 from fabric.core.values.saga import STANDING
+from fabric.runtime.journal.projection import spent_text
 from fabric.runtime.journal.snapshots import restore_run
 from fabric.runtime.ports.journal import ClaimedRun, StoredRow
 from fabric.runtime.spending.shares import SETTLES
@@ -32,6 +33,8 @@ class Left:
     charged_usd_micros: int
     """Largest possible cost of running calls and live children, whose real cost stays unknown."""
     charged_tokens: int
+    spent_on: str | None
+    """The row's column with that cost; None: the journal is not whole, so it is not known."""
     stays: tuple[str, ...]
     """Tools whose changes stand, or may stand, the newest first."""
     children: Mapping[str, str]
@@ -60,15 +63,16 @@ def read_leftovers(claimed: ClaimedRun) -> Left:
         _grant(granted, event.fact)
         if event.fact.kind in budget.OBSERVES:
             ledger = budget.observe(ledger, event)
-    held = ledger.reserved.values()
+    held, whole = ledger.reserved.values(), seen == claimed.last_seq
     return Left(
         reviews=tuple(asked),
         charged_usd_micros=sum(one.usd_micros for one in held),
         charged_tokens=sum(one.tokens for one in held),
+        spent_on=spent_text(budget.close_ledger(ledger)) if whole else None,
         stays=tuple(reversed(done.values())),
         children=alive,
         granted=tuple(granted.items()),
-        whole=seen == claimed.last_seq,
+        whole=whole,
     )
 
 

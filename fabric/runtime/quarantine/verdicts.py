@@ -218,6 +218,7 @@ def _ended_blindly(
         truncated=False,
         charged_usd_micros=left.charged_usd_micros,
         charged_tokens=left.charged_tokens,
+        spent_on=left.spent_on,
     )
 
 

@@ -121,6 +121,7 @@ def _some(columns: RunColumns | RunMark | None) -> RunColumns | _PartialColumns:
             columns.ended_at,
             recovered=columns.recovered,
             truncated=columns.truncated,
+            spent_on=columns.spent_on,
         )
     return _PartialColumns() if columns is None else columns
 

@@ -166,8 +166,8 @@ def _columns(batch: Batch, now: RunColumns) -> tuple[Any, ...]:
 
 def _mark(batch: Batch, mark: RunMark | None) -> tuple[Any, ...]:
     if mark is None:
-        return (batch.new_seq, batch.head, *(None,) * 5, 0, 0, batch.run_id)
-    said = (mark.state.value, mark.reason, mark.ended_at, mark.recovered, mark.truncated)
+        return (batch.new_seq, batch.head, *(None,) * 6, 0, 0, batch.run_id)
+    said = (mark.state.value, mark.reason, mark.ended_at, mark.recovered, mark.truncated, mark.spent_on)
     return (batch.new_seq, batch.head, *said, mark.charged_usd_micros, mark.charged_tokens, batch.run_id)
 
 

@@ -189,8 +189,9 @@ WHERE id = ?20
 MARK_RUN = """
 UPDATE fabric_run SET last_seq = ?, head_hash = ?, state = coalesce(?, state), reason = coalesce(?, reason),
   ended_at = coalesce(?, ended_at), recovered = coalesce(?, recovered), truncated = coalesce(?, truncated),
-  cost_usd_micros = cost_usd_micros + ?8, unconfirmed_usd_micros = unconfirmed_usd_micros + ?8, tokens = tokens + ?9
-WHERE id = ?10
+  spent_on = coalesce(?8, spent_on), cost_usd_micros = cost_usd_micros + ?9,
+  unconfirmed_usd_micros = unconfirmed_usd_micros + ?9, tokens = tokens + ?10
+WHERE id = ?11
 """
 RAISE = "UPDATE fabric_run SET format = max(format, ?) WHERE id = ?"
 PROGRESS = "UPDATE fabric_run SET claims = 0 WHERE id = ? AND claims > 0"

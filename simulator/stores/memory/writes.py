@@ -130,4 +130,5 @@ def _columns(before: RunColumns, batch: Batch) -> RunColumns:
         cost_usd_micros=before.cost_usd_micros + now.charged_usd_micros,
         unconfirmed_usd_micros=before.unconfirmed_usd_micros + now.charged_usd_micros,
         tokens=before.tokens + now.charged_tokens,
+        spent_on=before.spent_on if now.spent_on is None else now.spent_on,
     )

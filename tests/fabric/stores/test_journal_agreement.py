@@ -130,6 +130,7 @@ class Play:
             ended_at=rng.choice((None, NOON)),
             recovered=rng.choice((None, True, False)),
             charged_usd_micros=rng.randrange(9),
+            spent_on=rng.choice((None, '{"agent":{},"model":{"fast":8}}')),
         )
         changed: dict[str, Any] = {
             "columns": rng.choices((kept, mark, None), (8, 1, 1))[0],

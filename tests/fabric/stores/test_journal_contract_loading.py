@@ -318,6 +318,7 @@ def test_a_mark_changes_what_it_names_and_adds_what_it_charges(world):
     mark = RunMark(state=RunState.QUARANTINED, reason="still")
     assert world.store.write([journal.batch(columns=mark)]) == [BatchFate.COMMITTED]
     assert world.row(journal.run_id, "recovered", "truncated") == (True, True)
+    assert world.row(journal.run_id, "spent_on") == (trouble["spent_on"],)
     mark = RunMark(
         state=RunState.ABORTED,
         reason="given up",
@@ -326,11 +327,12 @@ def test_a_mark_changes_what_it_names_and_adds_what_it_charges(world):
         truncated=False,
         charged_usd_micros=100,
         charged_tokens=20,
+        spent_on='{"model:fast":142}',
     )
     assert world.store.write([journal.batch(columns=mark, release=True)]) == [BatchFate.COMMITTED]
     assert world.row(journal.run_id, *names) == ("aborted", "given up", 142, 27, 5, NOON)
     assert world.row(journal.run_id, "recovered", "truncated") == (False, False)
-    assert world.row(journal.run_id, *trouble) == (*list(trouble.values())[:4], 102, trouble["spent_on"])
+    assert world.row(journal.run_id, *trouble) == (*list(trouble.values())[:4], 102, '{"model:fast":142}')
     assert (world.unconsumed(journal.run_id), claim(world)) == (0, [])
 
 
