@@ -129,8 +129,8 @@ class Play:
             reason="marked",
             ended_at=rng.choice((None, NOON)),
             recovered=rng.choice((None, True, False)),
-            charged_usd_micros=rng.randrange(9),
-            spent_on=rng.choice((None, '{"agent":{},"model":{"fast":8}}')),
+            charged_usd_micros=(charged := rng.randrange(9)),
+            spent_on='{"agent":{},"model":{"fast":8}}' if charged % 2 else None,
         )
         changed: dict[str, Any] = {
             "columns": rng.choices((kept, mark, None), (8, 1, 1))[0],
