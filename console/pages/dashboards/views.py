@@ -22,7 +22,7 @@ from console.site.requests.time_zone import find_zone
 from console.site.sentences import sentence
 from console.templatetags.figures import moment, span, thousands, usd
 from console.words.protections import MARKS
-from fabric.selectors.dashboards.asked import DAYS, LABEL, DashboardAsked, Grouping, Width, read_asked
+from fabric.selectors.dashboards.asked import DAYS, LABEL, USUAL_RANGE, DashboardAsked, Grouping, Width, read_asked
 from fabric.selectors.dashboards.dashboard import RUNS_MAX, find_dashboard
 from fabric.selectors.dashboards.figures import OUTCOMES, REVIEWS, Dashboard, Figures, Group
 from fabric.selectors.dashboards.narrowing import narrow_line
@@ -130,6 +130,7 @@ def _build_form(given: Mapping[str, str], now: int, zone: tzinfo) -> dict[str, A
         "typed": given["q"],
         "given": given,
         "spans": SPANS.items(),
+        "span": given["range"] or USUAL_RANGE,
         "widths": tuple(Width),
         "groupings": tuple(Grouping),
         "by": given["by"],

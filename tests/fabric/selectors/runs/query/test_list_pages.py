@@ -169,6 +169,8 @@ ASKED = {
     "-failure:cost_overrun,provider_failure": lambda row: row.failure not in ("cost_overrun", "provider_failure"),
     "cause:budget_gate": lambda row: row.cause == "budget_gate",
     "tier:high_stakes": lambda row: row.tier == Tier.HIGH_STAKES,
+    "review:late,in-time": lambda row: False,
+    "-review:overdue": lambda row: True,
     "priority:critical": lambda row: row.created_by == "ana",
     "started:-5d": lambda row: row.created_at >= NOW - 5 * DAY,
     "-started:-5d": lambda row: row.created_at < NOW - 5 * DAY,
