@@ -18,7 +18,7 @@ from fabric.services.audit.checkpoints import audit_seal, audit_waits, checkpoin
 from fabric.services.audit.folds import folds_flush, folds_wait
 from fabric.services.audit.retention import audit_retain, audit_rules_wanted
 from fabric.services.budgets.caps import grants_prune, grants_to_prune
-from fabric.services.drafts.scheduled import publications_duty
+from fabric.services.drafts.scheduled_duty import publications_duty
 from fabric.services.installation.retention import retention_apply, retention_wanted
 from fabric.services.memories.retention import memories_tidy, values_held
 from fabric.services.models.breakers import guard_changes_prune, guard_changes_to_prune

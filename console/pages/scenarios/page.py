@@ -55,9 +55,9 @@ from simulator.drills.services.drills import SEED_MAX, may_stop
 from simulator.faults import catalogue
 from simulator.faults.catalogue import STRUCK
 from simulator.scenarios.spec.probes import PROBES
+from simulator.scenarios.spec.recorded import RECORDED
 from simulator.scenarios.spec.scenario import Scalar, Scenario, SteadyProbe, parse_overrides
 from simulator.scenarios.spec.words import as_written, describe_reach, disturbances_words, recorded_words
-from simulator.scenarios.strikes.playback import STRUCK as RECORDED
 from simulator.texts.toml import BYTES_MAX
 
 EVERY_TIER = "all"

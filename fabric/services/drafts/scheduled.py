@@ -9,27 +9,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import partial
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
 from fabric.core.values.units import US
 from fabric.core.values.words import instant
-from fabric.models import ChangeRequest
 from fabric.selectors.drafts.change_requests import ChangeState, ChangeView, change_request_get
 from fabric.services.actors import actor_named, system_actor
 from fabric.services.acts import audit_record
 from fabric.services.drafts.change_requests import check_open, close_change, read_change, read_request, store_request
+from fabric.services.drafts.scheduled_duty import publications_due
 from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import PublicationTerms, alone, clean_message, fabric_publish_read, second_person
 from fabric.services.notifications.change_mail import change_ended
-from fabric.worker.process.duties import DutySpec, database_us
+from fabric.worker.process.duties import database_us
 
 log = logging.getLogger(__name__)
 AHEAD_DAYS = 366
@@ -38,7 +37,6 @@ AT_ONCE = 20
 """Number of publications of one look; the next look has the rest."""
 TIME_CHARS_MIN = 11
 """Characters of the shortest date with a time, ``20261201T18``; a date alone is no time."""
-LOOK_S, LEASE_S = 5.0, 300.0
 
 
 def publication_schedule(
@@ -91,34 +89,13 @@ def _check_time(at: int) -> None:
 # -- at their time -----------------------------------------------------------------------------------------------------
 
 
-def publications_duty(providers: Callable[[], Collection[str]]) -> DutySpec:
-    """Return the duty of workers that publishes what is due. ``providers``: names of the provider adapters."""
-    return DutySpec(
-        name="publications",
-        look_s=LOOK_S,
-        every_s=0.0,
-        lease_s=LEASE_S,
-        wanted=publications_wait,
-        act=lambda: publications_carry_out(providers()),
-    )
-
-
-def publications_wait() -> bool:
-    """Return True if a publication is due. It costs an index look-up."""
-    return _due(database_us()).exists()
-
-
 def publications_carry_out(providers: Collection[str] = (), *, now: int | None = None) -> int:
     """Publish what is due, at most ``AT_ONCE``; return the number of published ones. ``now``: microseconds since the
     epoch; default: the database's clock.
     """
-    rows = _due(database_us() if now is None else now).order_by("publish_at", "id")
+    rows = publications_due(database_us() if now is None else now).order_by("publish_at", "id")
     due = list(rows.values_list("workspace_id", "id")[:AT_ONCE])
     return sum(_carry_out(system_actor(workspace_id), request_id, providers) for workspace_id, request_id in due)
-
-
-def _due(now: int) -> QuerySet[ChangeRequest]:
-    return ChangeRequest.objects.filter(state=ChangeState.OPEN, publish_at__lte=now)
 
 
 def _carry_out(system: Actor, request_id: str, providers: Collection[str]) -> bool:

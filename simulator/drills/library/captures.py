@@ -30,8 +30,8 @@ from simulator.drills.library.recordings import MASKED, record_run
 from simulator.drills.library.selectors import ScenarioView, scenario_get
 from simulator.drills.library.services import DOING, NAME_MAX, check_scenario, free_name, rename_scenario, scenario_save
 from simulator.drills.services.drills import SEED_MAX
-from simulator.scenarios.baseline.work import list_causes
 from simulator.scenarios.promises.expectation import LINKED, build_chain
+from simulator.scenarios.spec.recorded import list_causes
 from simulator.scenarios.spec.scenario import REQUEST, Scenario
 from simulator.scenarios.spec.toml import dump, read_scenario
 from simulator.texts.toml import BYTES_MAX

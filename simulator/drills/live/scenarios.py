@@ -20,10 +20,10 @@ from simulator.drills.models.tables import Drill
 from simulator.drills.runs.storage import Driven
 from simulator.faults import catalogue
 from simulator.scenarios.baseline.equipment import with_lookup
-from simulator.scenarios.baseline.work import list_causes
 from simulator.scenarios.play.handovers import judge_promise, promise_handovers
 from simulator.scenarios.play.player import build_work, equipped_for, judge_played, list_lines, not_held
 from simulator.scenarios.spec.probes import CheckedProbe, Observed
+from simulator.scenarios.spec.recorded import list_causes
 from simulator.scenarios.spec.scenario import Scenario
 from simulator.scenarios.spec.toml import parse_scenario
 from simulator.scenarios.strikes.answers import ARMED

@@ -11,14 +11,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from fabric.composition.engine import compile_revision
-from fabric.core.events.decisions import ReactionDecided
-from fabric.core.events.envelope import Event, JournalRow, fact_json, from_row, split_row
+from fabric.core.events.envelope import JournalRow, fact_json, from_row, split_row
 from fabric.core.events.inputs import ToolFinished
 from fabric.core.spec.fabric import FabricSpec
 from fabric.core.state.run import Run
@@ -251,11 +250,6 @@ def journaled_chain(rows: tuple[JournalRow, ...], state: RunState) -> Chain:
     lines = (line for row in rows for line in split_row(row.seq, row.kind, row.version, row.header))
     events = (from_row(*line) for line in lines if line[1] in LINKED)
     return build_chain(((event.fact.kind, fact_json(event)) for event in events), state)
-
-
-def list_causes(events: Iterable[Event]) -> str:
-    """Return the causes of a journal's decisions, in their order."""
-    return " > ".join(str(one.fact.cause.cause) for one in events if isinstance(one.fact, ReactionDecided))
 
 
 def first_run(world: World) -> Run:

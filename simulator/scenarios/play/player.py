@@ -34,7 +34,6 @@ from simulator.scenarios.baseline.work import (
     Serve,
     Work,
     first_run,
-    list_causes,
     observe_chain,
     run_after,
     until_put_back,
@@ -43,6 +42,7 @@ from simulator.scenarios.play.handovers import is_about, judge_promise, promise_
 from simulator.scenarios.play.verdicts import Deviation, Verdict, deviate
 from simulator.scenarios.spec.journal import Journal, build_journal
 from simulator.scenarios.spec.probes import CheckedProbe, Observed
+from simulator.scenarios.spec.recorded import list_causes
 from simulator.scenarios.spec.scenario import Disturbance, Scalar, Scenario
 from simulator.scenarios.strikes import needs as meeting
 from simulator.scenarios.strikes.failures import asks_for_nothing, find_nothing

@@ -15,12 +15,11 @@ from simulator.cast.agents import Reply
 from simulator.scenarios.baseline import work as baseline
 from simulator.scenarios.baseline.work import Ask, Serve, first_run, observe_chain
 from simulator.scenarios.play.player import prepare_scenario
-from simulator.scenarios.spec.recorded import count_recorded
+from simulator.scenarios.spec.recorded import RECORDED, count_recorded
 from simulator.scenarios.spec.scenario import Scalar, Scenario
 from simulator.scenarios.spec.words import disturbance_words
 from simulator.scenarios.strikes.injection import Injection
 from simulator.scenarios.strikes.needs import call_disturbed_tools
-from simulator.scenarios.strikes.playback import STRUCK
 from simulator.world.world import World
 
 SHOWN_MAX = 50
@@ -148,7 +147,9 @@ class _Watching:
         """Return the calls that each disturbance would strike."""
         watched = self._injection.list_watchable()
         recorded = self._injection.recorded
-        replayed = StruckDisturbance(STRUCK, f"The recorded run is replayed: {count_recorded(recorded)}", False, 0, ())
+        replayed = StruckDisturbance(
+            RECORDED, f"The recorded run is replayed: {count_recorded(recorded)}", False, 0, ()
+        )
         return (
             *((replayed,) if recorded else ()),
             *(

@@ -12,10 +12,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
+from fabric.core.events.decisions import ReactionDecided
+from fabric.core.events.envelope import Event
 from fabric.core.values.saga import Outcome
 from fabric.core.values.taxonomy import Cause
 from fabric.core.values.units import JSON
 
+RECORDED = "recorded"
+"""Name under which replayed parts are counted."""
 Seconds = Annotated[FiniteFloat, Field(ge=0)]
 Whole = Annotated[int, Field(ge=0)]
 Line = Annotated[str, Field(min_length=1, max_length=500)]
@@ -105,7 +109,7 @@ class RecordedPerson(_Recorded):
 
 
 class RecordedAct(_Recorded):
-    """Act of a person on the run, so many seconds after its start, and not before what had happened by then."""
+    """Act of a person on the run, so many seconds after its start."""
 
     kind: Literal["act"]
     act: Literal["cancel", "terminate", "pause", "resume", "say"]
@@ -147,3 +151,8 @@ def count_recorded(recorded: Iterable[Recorded]) -> str:
 def write_recorded(recorded: Iterable[Recorded]) -> list[JSON]:
     """Return recorded parts as a file has them."""
     return [one.model_dump(mode="json", exclude_defaults=True) for one in recorded]
+
+
+def list_causes(events: Iterable[Event]) -> str:
+    """Return the causes of a journal's decisions, in their order."""
+    return " > ".join(str(one.fact.cause.cause) for one in events if isinstance(one.fact, ReactionDecided))

@@ -39,6 +39,7 @@ from simulator.cast.people import REVIEWERS
 from simulator.scenarios.baseline.work import CHANGING, Ask, Serve
 from simulator.scenarios.spec.recorded import (
     MARKS,
+    RECORDED,
     Recorded,
     RecordedAct,
     RecordedCall,
@@ -51,8 +52,6 @@ from simulator.world.outside import PersonAnswer
 if TYPE_CHECKING:
     from simulator.world.world import World
 
-STRUCK = "recorded"
-"""Name under which replayed parts are counted."""
 LOOK_S, LOOKS_MAX = 0.05, 2_000
 """Virtual seconds between two looks for the place of an act, and their number; then it comes anyway."""
 Script = Callable[[str, ReviewChange], tuple[PersonAnswer, ...] | None]
@@ -88,14 +87,14 @@ class Playback:
             one = self._models.get((find_child(world, request.run_id), request.command_id, request.attempt))
             if one is None:
                 return ask(request)
-            self._struck[STRUCK] += 1
+            self._struck[RECORDED] += 1
             return replay_model(one, request)
 
         def serve_tool(request: ToolRequest) -> Reply:
             one = self._tools.get((find_child(world, request.run_id), request.command_id, request.attempt))
             if one is None:
                 return serve(request)
-            self._struck[STRUCK] += 1
+            self._struck[RECORDED] += 1
             return replay_tool(one, request, serve)
 
         return ask_model, serve_tool
@@ -106,7 +105,7 @@ class Playback:
             given = self._people.get((find_child(world, run_id), self._seen[run_id]))
             if given is None:
                 return scripted(run_id, change)
-            self._struck[STRUCK] += 1
+            self._struck[RECORDED] += 1
             return tuple(build_answer(one) for one in given if not one.silent)
 
         return script
@@ -116,7 +115,7 @@ class Playback:
         if looks < LOOKS_MAX and sum(row.kind in MARKS for row in rows) < act.after_events:
             world.later(LOOK_S, self._act, world, run_id, act, number, looks + 1)
             return
-        self._struck[STRUCK] += 1
+        self._struck[RECORDED] += 1
         world.outside.insert(run_id, build_act(act, f"recorded:{number}"))
 
 

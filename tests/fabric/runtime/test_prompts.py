@@ -138,7 +138,7 @@ def test_a_retry_sends_the_very_same_prompt():
     one, two = (request for request in world.requests if request.agent == "critic")
     assert (one.messages, one.idempotency_key, one.command_id) == (two.messages, two.idempotency_key, two.command_id)
     assert (one.attempt, two.attempt) == (1, 2)
-    assert one.span_id != two.span_id
+    assert one.trace_headers["traceparent"] != two.trace_headers["traceparent"]
 
 
 # -- the reservation bounds the prompt: the harness asserts it for each prompt it renders -------------------------------

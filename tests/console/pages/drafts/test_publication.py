@@ -381,7 +381,7 @@ def test_failures_of_the_past_are_decided_again(browser, actor):
 
 def test_an_older_version_is_published_again_from_its_tab(browser, actor, small):
     fabric_publish(actor=actor, source=SMALL.replace("A small fabric", "Second"))
-    assert "Publish r1 again" in text(browser.get("/fabrics/small?tab=versions"))
+    assert "Roll back to r1" in text(browser.get("/fabrics/small?tab=versions"))
     done = browser.post("/fabrics/small/revert", {"number": 1, "expect": 2, "act": "revert"}, follow=True)
     assert "r1 of small is published again" in text(done)
     assert revision_get(actor, small).number == 1

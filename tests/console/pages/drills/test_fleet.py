@@ -47,7 +47,7 @@ def test_each_fabric_is_a_row_with_24_marks_in_words_too(browser, actor, small):
     assert 'aria-label="24 cells: 23 pass, 1 deviated"' in row(page, small)
     assert "<title>provider failure, long-running batch: deviated</title>" in row(page, small)
     assert 'aria-label="passed in the last 2 batches: 24 of 24, 0 of 1"' in row(page, small)
-    assert 'aria-label="24 cells: 24 never"' in row(page, "another")
+    assert 'aria-label="24 cells: 24 not run"' in row(page, "another")
     assert re.search(r'id="stale-small"[^>]* disabled', row(page, small))
     assert re.search(r'id="stale-another"(?![^>]*disabled)', row(page, "another"))
     assert 'href="/drills/coverage?fabric=another"' in row(page, "another")

@@ -77,7 +77,7 @@ def test_a_fabric_that_was_never_drilled(browser, small):
     shown = text(page)
     assert "Drill coverage of small" in shown
     assert "No cell has a drill yet. Run all of them in simulated time" in shown
-    assert "0 of 24 verified for r1: 24 never" in shown
+    assert "0 of 24 verified for r1: 24 not run" in shown
     assert page.content.decode().count('data-v="never"') == 24
     assert "small-model" not in shown
 

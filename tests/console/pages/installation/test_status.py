@@ -53,7 +53,7 @@ def test_a_live_worker_is_listed(browser):
     now = int(timezone.now().timestamp() * 1e6)
     Incarnation.objects.create(name="w-1", host="box", pid=77, started_at=now, lease_until=now + 60_000_000)
     page = text(browser.get("/installation"))
-    assert "Alive box pid 77" in page
+    assert "Alive box" in page
     assert "No worker is alive" not in page
 
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from console.live.admission import SIGNED_OUT, admissions
+from console.live.admission import SIGNED_OUT, Credentials, admissions
 from fabric.models import ApiToken, AuditLine, LoginLink, Member
 from fabric.services.actors import login_link_create
 from fabric.services.people.members import service_create
@@ -62,7 +62,7 @@ def test_a_changed_password_ends_every_other_sign_in_and_this_one_stays(ana):
     assert done.headers["Location"] == PAGE
     assert "Your password is changed." in text_of(here.get(PAGE))
     assert there.get(PAGE).headers["Location"].startswith("/login"), "a signed cookie from before is none any more"
-    (told,) = admissions([(cookie, "run")]).values()
+    (told,) = admissions([(Credentials(cookie), "run")]).values()
     assert told.code == SIGNED_OUT, "nor does a socket come in by it"
     assert Client(HTTP_HOST="127.0.0.1").post("/login/link", {"token": link}).status_code == 410
     assert not LoginLink.objects.filter(user=ana, used_at__isnull=True).exists()

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from console.live.admission import NOT_ALLOWED, admissions
+from console.live.admission import NOT_ALLOWED, Credentials, admissions
 from fabric.composition import engine as wiring
 from fabric.core.people.roles import MEANS, PEOPLE_ONLY, Role
 from fabric.models import Invitation, Member
@@ -165,10 +165,10 @@ def test_who_is_removed_is_out_with_every_sign_in_and_token_at_once(browser, act
     vera = signed_in(user)
     token_of(user, "veras")
     run_id = run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
-    cookie = next(morsel.value for name, morsel in vera.cookies.items() if "session" in name)
-    assert admissions([(cookie, run_id)])[cookie, run_id].key is not None
+    shown = Credentials(next(morsel.value for name, morsel in vera.cookies.items() if "session" in name))
+    assert admissions([(shown, run_id)])[shown, run_id].key is not None
     assert "1 token with it." in text(browser.post(of("vera"), {"act": "remove"}, follow=True))
-    assert admissions([(cookie, run_id)])[cookie, run_id].code == NOT_ALLOWED
+    assert admissions([(shown, run_id)])[shown, run_id].code == NOT_ALLOWED
     for path in ("/", "/runs", "/people/members", "/protections", f"/runs/{run_id}"):
         answer = vera.get(path)
         assert (answer.status_code, "Vera is no member of this workspace (any more): ask an owner" in text(answer)) == (

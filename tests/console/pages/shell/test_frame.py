@@ -57,6 +57,7 @@ def test_it_counts_what_lives_and_what_waits(browser, actor, small, doubtful):
         ("Drills", False, ""),
         ("Fabrics", False, ""),
         ("Breakers", False, ""),
+        ("Shared budgets", False, ""),
         ("New run", False, ""),
     ]
 
@@ -67,7 +68,7 @@ def test_a_count_that_fails_takes_nothing_else_with_it(browser, actor, small):
         answer = browser.get("/search")
     page = answer.content.decode()
     assert answer.status_code == 200
-    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", "", "", ""]
+    assert [count for _, _, count in navigation(page)] == ["", "1", "", "", "", "", "", "", ""]
     assert 'class="workers"' not in page
     assert "No worker is alive" not in page
 

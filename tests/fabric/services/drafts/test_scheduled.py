@@ -30,9 +30,9 @@ from fabric.services.drafts.scheduled import (
     AHEAD_DAYS,
     publication_schedule,
     publications_carry_out,
-    publications_wait,
     read_time,
 )
+from fabric.services.drafts.scheduled_duty import publications_wait
 from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import fabric_publish
 from fabric.services.workspaces.policies import policy_set
