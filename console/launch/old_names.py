@@ -31,6 +31,7 @@ VERBS: Mapping[str, frozenset[str]] = {
             "start",
             "list",
             "show",
+            "stats",
             "label",
             "follow",
             "explain",

@@ -154,7 +154,7 @@ def _fabric(number: int, one: Drilled) -> dict[str, JSON]:
     for failure, cells in groupby(one.cells, key=_failure):
         shown = {cell.tier: _cell(number, name, cell) for cell in cells}
         squares = [shown.get(tier) for tier in Tier]
-        failures.append({"words": FAILURES[failure].capitalize(), "cells": list(shown.values()), "squares": squares})
+        failures.append({"words": _name_row(failure), "cells": list(shown.values()), "squares": squares})
     return {
         "number": number,
         "name": name,
@@ -168,11 +168,17 @@ def _failure(cell: Cell) -> FailureType:
     return cell.failure
 
 
+def _name_row(name: str) -> str:
+    """Return a failure type in words, or the name of a scenario, as a heading."""
+    text = FAILURES.get(FailureType(name), "") if name in set(FailureType) else name
+    return text[:1].upper() + text[1:]
+
+
 def _cell(number: int, fabric: str, cell: Cell) -> dict[str, JSON]:
     return {
         "id": f"cell-{number}-{cell.failure}-{cell.tier}".replace("_", "-"),
         "fabric": fabric,
-        "failure": FAILURES[cell.failure].capitalize(),
+        "failure": _name_row(cell.failure),
         "tier": TIERS[cell.tier].capitalize(),
         "verdict": cell.verdict,
         "is_pass": cell.verdict == "pass",

@@ -115,7 +115,7 @@ def copies(review, *due_at):
 
 def test_without_script_the_page_says_as_of_when_it_is(browser, review):
     page = browser.get("/reviews").content.decode()
-    assert re.search(r'href="/reviews" data-live="paused"[^>]*>As of <span[^>]*>\d\d:\d\d:\d\d UTC, reload<', page)
+    assert re.search(r'href="/reviews" data-live="off"[^>]*>As of <span[^>]*>\d\d:\d\d:\d\d UTC, reload<', page)
 
 
 def test_nothing_new_is_no_rows(browser, review):

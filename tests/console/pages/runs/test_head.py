@@ -127,7 +127,7 @@ def test_a_failed_run_says_what_was_tried_and_what_was_not(browser, journaled):
 
 def test_the_retry_margin_is_that_of_the_lowest_budget(browser, journaled):
     head = shown(browser, journaled(refused_retry())).partition('id="panel-ask"')[0]
-    margin = re.search(r"<span>Retry budget</span><b>.*?</dd>", head)
+    margin = re.search(r'<a href="/models/budgets#retries"[^>]*>Retry budget</a></span><b>.*?</dd>', head)
     assert margin
     assert "it is now 0 of 10 left" in margin[0]
     assert "all runs of the fabric: no retry was left in the budget that runs share" in margin[0]

@@ -237,7 +237,7 @@ def test_why_it_ended_stands_in_the_header_of_every_view(browser, looping, view)
 
 def test_a_deadline_that_was_kept_and_one_that_had_passed(browser, told):
     kept = page(browser, f"/runs/{told(Teller().start(300).planned().end(RunState.COMPLETED))}")
-    assert "<dd>kept <small>4 m 59 s to spare</small>" in kept
+    assert "<dd>on time <small>4 m 59 s left</small>" in kept
     late = page(browser, f"/runs/{told(Teller().start(60).planned().wait(100).end(RunState.ABORTED))}")
     assert re.search(r'data-tone="danger"><svg.*?</svg>passed</span><small>41 s before the end', late)
 

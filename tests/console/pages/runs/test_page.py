@@ -314,7 +314,7 @@ def as_partial(run_id: str, state: RunState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "badges", "heading"), [(RunState.COMPLETED, 1, "Outcome"), (RunState.FAILED, 0, "Partial result")]
+    ("state", "badges", "heading"), [(RunState.COMPLETED, 1, "Result"), (RunState.FAILED, 0, "Partial result")]
 )
 @pytest.mark.parametrize("view", ["", "?view=io"])
 def test_a_partial_success_says_so_beside_its_outcome(browser, actor, small, state, badges, heading, view):

@@ -36,7 +36,7 @@ def test_a_finished_run(browser, actor, small):
     assert run.state == "completed"
     page = browser.get(f"/runs/{run.id}?events=full").content.decode()
     assert "Completed" in page
-    assert "Outcome" in page
+    assert ">Result</h2>" in page
     assert "40 dollars" in page
     assert page.count("data-seq=") == run.last_seq + 1  # A row each, and the badge.
     assert "hx-ws:connect" not in page

@@ -72,7 +72,7 @@ def test_the_library_lists_every_scenario_with_what_is_known_of_it(browser, acto
     shown = text(page)
     assert f"{ALL}, with the last verdicts for small@r1" in shown
     row = re.search(r'<tr id="s-endpoint-down">(.*?)</tr>', page.content.decode(), flags=re.DOTALL)[1]
-    assert re.findall(r"</svg>(\w+)</span>", row) == ["Never"] * 3
+    assert re.findall(r"</svg>([\w ]+)</span>", row) == ["Not run"] * 3
     assert "unavailable" in row
     assert "model calls" in row
     asked = scenario_ask(actor=actor, fabric="small", scenario="endpoint-down")

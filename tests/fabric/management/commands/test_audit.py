@@ -18,7 +18,7 @@ from tests.fabric.management.console import command
 
 BY_ITSELF = {
     Act.WORKSPACE_CREATED, Act.USER_CREATED, Act.RUN_ERASED, Act.BREAKER_MOVED, Act.MEMORY_PRUNED, Act.AUDIT_CUT, Act.FABRIC_WITHDRAWN,
-    Act.SIGN_IN_REFUSED, Act.STOP_EXPIRED,
+    Act.SIGN_IN_REFUSED, Act.STOP_EXPIRED, Act.PUBLICATION_FAILED,
 }  # fmt: skip
 """What the system does."""
 AT_THE_DOOR = {Act.REQUEST_REFUSED, Act.CALLER_REFUSED}

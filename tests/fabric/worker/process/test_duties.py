@@ -114,7 +114,17 @@ def test_the_worker_s_duties_seal_and_sign(transactional_db, tmp_path, settings)
         names.append(duty.name)
         assert DutyThread([], "one").look(duty)
     assert names == [
-        *("stops", "folds", "seal", "checkpoint", "retention", "audit_retention", "grants", "guard_changes"),
+        *(
+            "stops",
+            "publications",
+            "folds",
+            "seal",
+            "checkpoint",
+            "retention",
+            "audit_retention",
+            "grants",
+            "guard_changes",
+        ),
         "memories",
     ]
     assert list(AuditLine.objects.values_list("seq", flat=True).order_by("seq")) == [1, 2]

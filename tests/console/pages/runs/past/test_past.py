@@ -89,7 +89,7 @@ def test_links_lead_to_the_first_and_last_event_and_to_the_decisions_around(brow
 def test_the_conversation_so_far_has_what_had_begun(browser, journaled):
     run_id = journaled(asked())
     assert "reader" not in past(browser, run_id, 3).partition('id="h-spoken"')[2].partition("</section>")[0]
-    assert '">reader</a> <span class="sec">brief 1: ' in past(browser, run_id, 7)
+    assert '">reader</a><span class="sec">brief 1: ' in past(browser, run_id, 7)
 
 
 def test_a_shared_breaker_stands_as_it_stood_then(browser, actor, small, journaled):
