@@ -119,7 +119,7 @@ def test_a_prompt_whose_server_dies_counts_at_its_largest_cost(actor: Actor, end
     ("text", "said"),
     [
         ("It is seven.", "no JSON"),
-        ('{"text": "Owed.", "citations": []}', "data: Field required"),
+        ('{"text": "Owed.", "citations": []}', "data is missing"),
         ('{"text": "Owed.", "citations": [], "data": {"usd": -1}}', "data.usd"),
         ('{"text": "Owed.", "citations": [], "data": {"eur": 1}}', "data"),
         ("", "the answer is empty"),

@@ -133,8 +133,8 @@ def test_a_child_run_that_failed_fails_again(actor):
     calls = [one for one in found.view.readable().recorded if one.kind == "model"]
     assert {bool(one.child) for one in calls} == {True, False}
     assert (again.verdict, again.why) == ("pass", ""), found.view.source
-    sent = [one for one in found.view.readable().recorded if not one.refused_by]
-    assert len(sent) <= again.struck["recorded"] <= len(found.view.readable().recorded)
+    # Calls of sisters that were out when one failed may go out in one of the two alone.
+    assert children.count() < again.struck["recorded"] <= len(found.view.readable().recorded)
 
 
 def test_credentials_stay_masked_and_the_scenario_says_so(actor):
