@@ -33,6 +33,11 @@ BROKEN = """
 tools:
 """
 """A model that is down, beside the one that answers."""
+QUICK = """
+policy:
+  breakers: [{preset: outage, cooldown_s: 0.3}]
+  retry: {base_s: 0.05}
+"""
 
 
 def answered(actor, run, verb, **more):
@@ -122,7 +127,7 @@ def test_an_end_comes_again_by_its_cause(actor, end):
 
 def test_a_child_run_that_failed_fails_again(actor):
     """The model of a team's readers is down."""
-    source = sample("research-teams").replace("\ntools:\n", BROKEN, 1)
+    source = sample("research-teams").replace("\ntools:\n", BROKEN, 1).replace("\npolicy:\n", QUICK, 1)
     for agent in ("reader", "searcher"):
         source = source.replace(f"  - name: {agent}\n    model: script\n", f"  - name: {agent}\n    model: broken\n")
     run = ran(actor, fabric_publish(actor=actor, source=source).name)
