@@ -260,3 +260,8 @@ def change_outlook(actor: Actor, name: str, digest: str) -> PublicationOutlook:
     return PublicationOutlook(
         last, number is None, published, published_digest == digest, tuple(sorted(going, reverse=True))
     )
+
+
+def publications_due(now: int) -> QuerySet[ChangeRequest]:
+    """Return the open publications whose time has come. ``now``: microseconds since the epoch."""
+    return ChangeRequest.objects.filter(state=ChangeState.OPEN, publish_at__lte=now)

@@ -20,11 +20,10 @@ from fabric.core.audit.lines import Act
 from fabric.core.people.actor import Actor
 from fabric.core.values.units import US
 from fabric.core.values.words import instant
-from fabric.selectors.drafts.change_requests import ChangeState, ChangeView, change_request_get
+from fabric.selectors.drafts.change_requests import ChangeState, ChangeView, change_request_get, publications_due
 from fabric.services.actors import actor_named, system_actor
 from fabric.services.acts import audit_record
 from fabric.services.drafts.change_requests import check_open, close_change, read_change, read_request, store_request
-from fabric.services.drafts.scheduled_duty import publications_due
 from fabric.services.errors import Refused
 from fabric.services.fabrics.revisions import PublicationTerms, alone, clean_message, fabric_publish_read, second_person
 from fabric.services.notifications.change_mail import change_ended

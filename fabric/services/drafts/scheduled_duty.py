@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from django.db.models import QuerySet
-
-from fabric.models import ChangeRequest
-from fabric.selectors.drafts.change_requests import ChangeState
+from fabric.selectors.drafts.change_requests import publications_due
 from fabric.worker.process.duties import DutySpec, database_us
 
 LOOK_S, LEASE_S = 5.0, 300.0
@@ -28,11 +25,6 @@ def publications_duty(providers: Callable[[], Collection[str]]) -> DutySpec:
 def publications_wait() -> bool:
     """Return True if a publication is due. It costs an index look-up."""
     return publications_due(database_us()).exists()
-
-
-def publications_due(now: int) -> QuerySet[ChangeRequest]:
-    """Return the open publications whose time has come. ``now``: microseconds since the epoch."""
-    return ChangeRequest.objects.filter(state=ChangeState.OPEN, publish_at__lte=now)
 
 
 def _carry_out(providers: Collection[str]) -> int:
