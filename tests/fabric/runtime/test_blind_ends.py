@@ -96,7 +96,7 @@ def test_what_a_snapshot_holds_is_known_where_the_rows_before_it_were_not_claime
     assert [change.review_id for change in batch.reviews][1:] == [other]
     torn = replace(snapshot, state=snapshot.state[:-1])
     found = unfolded.read_leftovers(shelf.claimed(rows=(), snapshot=torn))
-    assert found == unfolded.Left((), 0, 0, (), {}, (), whole=False)
+    assert found == unfolded.Left((), 0, 0, None, (), {}, (), whole=False)
 
 
 def test_an_unreadable_run_that_is_tried_again_is_quarantined_again():
