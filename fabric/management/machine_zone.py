@@ -21,12 +21,15 @@ def choose_zone(name: str = "") -> tzinfo:
     return (read_zone(of_machine) if found else None) or UTC
 
 
-def read_instant(text: str, option: str) -> int:
+PAST_TIMES = "2026-11-01, 2026-11-01T10:00, -7d, today or yesterday (UTC)"
+
+
+def read_instant(text: str, option: str, examples: str = PAST_TIMES) -> int:
     """Return the beginning of an instant typed in UTC, microseconds since the epoch. Raises Refused invalid.
-    ``option``: the option's name, for the sentence.
+    ``option``: the option's name, for the sentence, which also gives the ``examples``.
     """
     found: Bounds | None = instants(text.strip(), time.time_ns() // 1_000)
     if found is None or found.low is None:
-        message = f"--{option} {text.strip()[:40]!r} is no time; write 2026-11-01, 2026-11-01T10:00, -7d, today or yesterday (UTC)"
+        message = f"--{option} {text.strip()[:40]!r} is no time; write {examples}"
         raise Refused(message, code="invalid", field=option)
     return found.low

@@ -38,6 +38,8 @@ from fabric.services.reviews.follow_ups import close_follow_up, fork_follow_up
 from fabric.services.reviews.snoozes import review_snooze, snooze_end
 
 NARROWS = ("fabric", "tier", "item", "stage", "failure", "role", "holder", "text")
+UNTIL = "2026-11-30T18:00 or 2026-11-30 (UTC)"
+"""A snooze's end as it is typed."""
 
 
 class Command(FabricCommand):
@@ -75,7 +77,7 @@ class Command(FabricCommand):
         receiver.add_argument("--role", metavar="ROLE", help="a role of a member who may decide it")
         comment.add_argument("text", metavar="TEXT", help="plain text; it stays")
         ends = snooze.add_mutually_exclusive_group(required=True)
-        ends.add_argument("--until", metavar="TIME", help="2026-11-30T18:00 or 2026-11-30 (UTC)")
+        ends.add_argument("--until", metavar="TIME", help=UNTIL)
         ends.add_argument("--end", action="store_true", help="show it again now")
         close.add_argument("--note", required=True, metavar="TEXT", help="description of the work done")
         close.add_argument(
@@ -180,7 +182,7 @@ class Command(FabricCommand):
             ended, until = snooze_end(**asked), None
             said = f"Review {options['id']} shows again." if ended else f"Review {options['id']} was not snoozed."
         else:
-            until = read_instant(options["until"], "until")
+            until = read_instant(options["until"], "until", UNTIL)
             review_snooze(**asked, until=until)
             said = f"Review {options['id']} is hidden from your list until {instant(until)}."
         if options["json"]:

@@ -119,7 +119,10 @@ def test_it_is_snoozed_and_shows_again(item):
         (("comment", "ITEM", " "), "the comment is empty"),
         (("comment", "ITEM", "@nobody"), "@nobody is no member of this workspace"),
         (("comment", "nothing", "Why?"), "there is no review 'nothing'"),
-        (("snooze", "ITEM", "--until", "soon"), "--until 'soon' is no time"),
+        (
+            ("snooze", "ITEM", "--until", "soon"),
+            "--until 'soon' is no time; write 2026-11-30T18:00 or 2026-11-30 (UTC)",
+        ),
         (("snooze", "ITEM", "--until", "2020-01-01"), "is past: choose a later time"),
         (("close", "ITEM", "--note", "Done."), "is no follow-up"),
         (("list", "--after", "x"), "'x' is no cursor of this list"),
