@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, str] = {
     "fail": "`{cause, times, status, retry_after_s}`: the first `times` attempts of each call fail with that cause.",
     "stream": "`true`: calls of tools arrive one by one, before the answer ends.",
 }
-"""Effect of each option of ``ModelSpec.options`` does."""
+"""Effect of each option of ``ModelSpec.options``."""
 SCRIPT_WORDS: Mapping[str, str] = {
     "cooperative": "Plans, reads the documents, and answers with their sentences.",
     "echo": "Answers with what it was told last.",

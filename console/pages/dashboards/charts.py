@@ -66,7 +66,7 @@ class BarChart:
 
     @property
     def label(self) -> str:
-        """Return the picture in a sentence, for who does not see it."""
+        """Return the picture in a sentence for readers who do not see it."""
         names = ", ".join(one.name for one in self.series)
         return f"{self.title}: {self.sub}; {self.most_words} in the highest bar; parts: {names}"
 

@@ -109,7 +109,7 @@ class Chart:
 
     @property
     def label(self) -> str:
-        """The picture in a sentence, for who does not see it."""
+        """The picture in a sentence, for readers who do not see it."""
         whole = sum(part.count for part in self.parts)
         started = f"Runs started, {self.width_words} a bar, {self.most:,} in the highest: {whole:,} in all"
         return ", ".join([started, *(f"{part.count:,} {part.word}" for part in self.parts)])

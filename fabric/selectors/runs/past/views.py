@@ -1,6 +1,6 @@
 """Read a run as of one of its events, by the engine's own fold: row, money, limits, reviews.
 
-What the journal does not have is left out: labels and child runs are those of now.
+Labels and child runs are those of now, because no journal has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run's events as a stream, over the server as it is started, read by a client that nobody here wrote; and sockets of programs."""
+"""A run's events as a stream, over the real server, read by the client httpx-sse. Also: sockets of programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _free_places():
 
 @pytest.fixture
 def queued(actor, small):
-    """A run that nobody takes up."""
+    """A run that no worker takes up."""
     return run_start(store=wiring.store(), nudge=NullNudge(), actor=actor, fabric=small, text="What?").run_id
 
 

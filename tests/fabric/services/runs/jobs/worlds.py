@@ -20,7 +20,7 @@ def make_ports() -> RunPorts:
 
 
 def queue_runs(actor: Actor, fabric: str, count: int) -> list[str]:
-    """Start runs that no worker has claimed; their ids, in the order of jobs: ids of one millisecond have no order in time."""
+    """Start runs that no worker has claimed; their ids in a job's order. Ids of one millisecond have no order in time."""
     ports = make_ports()
     return sorted(
         run_start(store=ports.store, nudge=ports.nudge, actor=actor, fabric=fabric, text=f"request {number}").run_id
